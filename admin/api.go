@@ -36,32 +36,34 @@ const (
 // recipients apply to recipients that still wait, and a single recipient must meet
 // all of them.
 type Filter struct {
-	IDs       []string `json:"ids,omitempty" query:"id,explode" maxItems:"1000" doc:"Queue IDs. If given, only these messages are considered, and only those that also meet the other conditions are selected."`
-	Areas     []string `json:"areas,omitempty" query:"area,explode" enum:"incoming,deferred,hold,corrupt" maxItems:"4" doc:"Areas to search. Default: all except corrupt."`
-	Sender    string   `json:"sender,omitempty" query:"sender" maxLength:"512" example:"*@example.com" doc:"The envelope sender: an address, in which * stands for any text; @domain; or <> for the null sender. Case does not matter."`
-	Class     string   `json:"class,omitempty" query:"class" maxLength:"512" example:"bulk" doc:"The class, in which * stands for any text; - selects messages that were accepted by a version without classes."`
-	Tenant    string   `json:"tenant,omitempty" query:"tenant" maxLength:"512" example:"192.0.2.0/24" doc:"The tenant, in which * stands for any text. Case does not matter."`
-	Flow      string   `json:"flow,omitempty" query:"flow" maxLength:"512" example:"news@example.com" doc:"The flow, in which * stands for any text. Case does not matter."`
-	Recipient string   `json:"recipient,omitempty" query:"recipient" maxLength:"512" example:"jane@example.net" doc:"A recipient: an address, in which * stands for any text; or @domain. Case does not matter."`
-	Domain    string   `json:"domain,omitempty" query:"domain" maxLength:"512" example:"example.net" doc:"The domain of a recipient; with a leading dot, also its subdomains."`
-	Error     string   `json:"error,omitempty" query:"error" maxLength:"512" example:"greylisted" doc:"A substring of a recipient's last reply or of the hold reason. Case does not matter."`
-	Damaged   bool     `json:"damaged,omitempty" query:"damaged" doc:"Only messages of which something cannot be read. Unless areas are given, corrupt is searched too."`
-	Older     string   `json:"older,omitempty" query:"older" maxLength:"32" example:"2h" doc:"Arrived longer ago than this time; units s, m, h, d, w."`
-	Younger   string   `json:"younger,omitempty" query:"younger" maxLength:"32" example:"1d" doc:"Arrived more recently than this time ago; units s, m, h, d, w."`
+	IDs        []string `json:"ids,omitempty" query:"id,explode" maxItems:"1000" doc:"Queue IDs. If given, only these messages are considered, and only those that also meet the other conditions are selected."`
+	Areas      []string `json:"areas,omitempty" query:"area,explode" enum:"incoming,deferred,hold,corrupt" maxItems:"4" doc:"Areas to search. Default: all except corrupt."`
+	Sender     string   `json:"sender,omitempty" query:"sender" maxLength:"512" example:"*@example.com" doc:"The envelope sender: an address, in which * stands for any text; @domain; or <> for the null sender. Case does not matter."`
+	Class      string   `json:"class,omitempty" query:"class" maxLength:"512" example:"bulk" doc:"The class, in which * stands for any text; - selects messages that were accepted by a version without classes."`
+	Tenant     string   `json:"tenant,omitempty" query:"tenant" maxLength:"512" example:"192.0.2.0/24" doc:"The tenant, in which * stands for any text. Case does not matter."`
+	Flow       string   `json:"flow,omitempty" query:"flow" maxLength:"512" example:"news@example.com" doc:"The flow, in which * stands for any text. Case does not matter."`
+	Recipient  string   `json:"recipient,omitempty" query:"recipient" maxLength:"512" example:"jane@example.net" doc:"A recipient: an address, in which * stands for any text; or @domain. Case does not matter."`
+	Domain     string   `json:"domain,omitempty" query:"domain" maxLength:"512" example:"example.net" doc:"The domain of a recipient; with a leading dot, also its subdomains."`
+	Error      string   `json:"error,omitempty" query:"error" maxLength:"512" example:"greylisted" doc:"A substring of a recipient's last reply or of the hold reason. Case does not matter."`
+	ReplyClass string   `json:"reply_class,omitempty" query:"reply_class" maxLength:"64" example:"mailbox-full" doc:"The class of a recipient's last reply (docs/replies.md), in which * stands for any text."`
+	Damaged    bool     `json:"damaged,omitempty" query:"damaged" doc:"Only messages of which something cannot be read. Unless areas are given, corrupt is searched too."`
+	Older      string   `json:"older,omitempty" query:"older" maxLength:"32" example:"2h" doc:"Arrived longer ago than this time; units s, m, h, d, w."`
+	Younger    string   `json:"younger,omitempty" query:"younger" maxLength:"32" example:"1d" doc:"Arrived more recently than this time ago; units s, m, h, d, w."`
 }
 
 // A Recipient is one recipient with its last outcome.
 type Recipient struct {
-	Index   uint32     `json:"index" doc:"Its number within the message, from 0."`
-	Address string     `json:"address"`
-	Result  string     `json:"result" enum:"pending,sent,deferred,bounced"`
-	Reply   string     `json:"reply,omitempty" doc:"The last reply exactly as received: code, status and text, with its line breaks; a final [...] marks truncation."`
-	PutOff  string     `json:"put_off,omitempty" doc:"Why it was deferred without another attempt, in this program's words; reply is the earlier failure that led to it."`
-	Expired bool       `json:"expired,omitempty" doc:"It failed because the message expired; reply is the last one received."`
-	By      string     `json:"by,omitempty" doc:"The remote host that sent the reply, as name[address]; absent if this program made the reply."`
-	At      *time.Time `json:"at,omitempty" doc:"When the reply was made."`
-	ORcpt   string     `json:"orcpt,omitempty" doc:"ORCPT as received (RFC 3461)."`
-	Notify  string     `json:"notify,omitempty" doc:"NOTIFY as received (RFC 3461)."`
+	Index      uint32     `json:"index" doc:"Its number within the message, from 0."`
+	Address    string     `json:"address"`
+	Result     string     `json:"result" enum:"pending,sent,deferred,bounced"`
+	Reply      string     `json:"reply,omitempty" doc:"The last reply exactly as received: code, status and text, with its line breaks; a final [...] marks truncation."`
+	ReplyClass string     `json:"reply_class,omitempty" example:"mailbox-full" doc:"What the reply is about (docs/replies.md); absent if it refuses nothing."`
+	PutOff     string     `json:"put_off,omitempty" doc:"Why it was deferred without another attempt, in this program's words; reply is the earlier failure that led to it."`
+	Expired    bool       `json:"expired,omitempty" doc:"It failed because the message expired; reply is the last one received."`
+	By         string     `json:"by,omitempty" doc:"The remote host that sent the reply, as name[address]; absent if this program made the reply."`
+	At         *time.Time `json:"at,omitempty" doc:"When the reply was made."`
+	ORcpt      string     `json:"orcpt,omitempty" doc:"ORCPT as received (RFC 3461)."`
+	Notify     string     `json:"notify,omitempty" doc:"NOTIFY as received (RFC 3461)."`
 }
 
 // A Summary is one line of a list.
@@ -84,6 +86,7 @@ type Summary struct {
 	Deliveries  int         `json:"deliveries,omitempty" doc:"In core: transactions under way."`
 	WaitReason  *WaitReason `json:"wait_reason,omitempty" doc:"In core: why its recipients wait for the first destination that has any waiting. Parked: why it does not enter core."`
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or in the corrupt area; otherwise the last reply for its first waiting recipient, or for its first recipient if none waits."`
+	ReplyClass  string      `json:"reply_class,omitempty" doc:"The class of that reply (docs/replies.md)."`
 	Damage      string      `json:"damage,omitempty" doc:"What part of the message cannot be read; the other fields may then be incomplete."`
 	Total       uint32      `json:"recipients_total"`
 	Waiting     uint32      `json:"recipients_waiting" doc:"Recipients that still need an attempt."`

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // Config limits what requests may cost.
@@ -19,6 +21,10 @@ type Config struct {
 
 	// Quotas returns the quotas, in any order; nil if there are none.
 	Quotas func(context.Context) (QuotaPage, error)
+
+	// ReplyClass returns the class of a reply (package replies), "" if there is none; nil if
+	// there are no classes.
+	ReplyClass func(mail.Reply) string
 
 	// ScanMessages is the maximum number of messages that one request looks at. 0
 	// means 10,000. Lower it to make requests return sooner.
@@ -53,6 +59,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.ReplyClass == nil {
+		c.ReplyClass = func(mail.Reply) string { return "" }
 	}
 	c.ScanMessages = cmp.Or(c.ScanMessages, 10_000)
 	c.ScanRecipients = cmp.Or(c.ScanRecipients, 100_000)

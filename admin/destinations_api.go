@@ -26,6 +26,9 @@ type Destination struct {
 	Hosts      *HostCounts `json:"hosts,omitempty" doc:"Absent if an agent makes the deliveries or the hosts are not known."`
 	WaitReason *WaitReason `json:"wait_reason,omitempty" doc:"Why its waiting mail is not being sent now; absent if nothing waits."`
 	Reason     string      `json:"reason,omitempty" doc:"Why it is dead."`
+	Rule       string      `json:"rule,omitempty" doc:"The rule on replies, [reply_rule.NAME], that keeps mail from it until then."`
+	Lowered    string      `json:"lowered_by,omitempty" doc:"The rule on replies whose limits apply now."`
+	LoweredEnd *time.Time  `json:"lowered_until,omitempty" doc:"Until when they apply, unless it replies so again."`
 	Until      *time.Time  `json:"until,omitempty" doc:"When it is tried again."`
 	Failure    *Failure    `json:"last_failure,omitempty" doc:"The last failed connection to one of its hosts."`
 }
@@ -125,7 +128,7 @@ type EndedConnection struct {
 	Source      string    `json:"source,omitempty" doc:"The source that it came from; absent without sources."`
 	Security    string    `json:"security,omitempty" doc:"What its mail demands of the security of connections, as level or level=names; absent for TLS if the server offers it."`
 	Why         string    `json:"why" enum:"asked,idle,busy,lost,step,mixed,wrong" doc:"asked: this program closed it in good order; idle: the server closed it while idle; busy: the server replied 421; lost: the connection was lost; step: the server did not follow the level of pipelining; mixed: the server put content under another envelope; wrong: the server violated the protocol."`
-	DrainReason string    `json:"drain_reason,omitempty" enum:"idle-time,age,count,room,better-host,host-gone,stop,probe,outdated" doc:"asked: why this program closed it."`
+	DrainReason string    `json:"drain_reason,omitempty" enum:"idle-time,age,count,room,better-host,limit,host-gone,stop,probe,outdated" doc:"asked: why this program closed it."`
 	Text        string    `json:"text" doc:"Why, in words."`
 	Reply       string    `json:"reply,omitempty" doc:"The server's reply, or this program's description of the event."`
 	Level       string    `json:"level" enum:"lockstep,group,overlap,stream"`

@@ -17,7 +17,7 @@ func destinationOf(v *qmgr.DestinationSummary) Destination {
 		Name: v.Transport + ":" + q.Nexthop, Transport: v.Transport, Nexthop: q.Nexthop, Source: q.Source, Security: q.Security, Sources: v.Sources, State: v.Condition.String(),
 		Messages: v.Messages, Recipients: v.Recipients, Todo: q.Todo, Oldest: wallOrNil(v.Oldest), Busy: q.Busy, Window: q.Window,
 		Open: q.Connections.Ready, Opening: q.Connections.Connecting, WaitReason: waitReasonOf(&q.WaitReason, v.Transport),
-		Reason: q.Reason.String(), Until: wallOrNil(q.Until), Failure: failureOf(v.Hosts.Failure, v.Hosts.FailedAt),
+		Reason: q.Reason.String(), Until: wallOrNil(q.Until), Rule: q.Rule, Lowered: q.Lowered, LoweredEnd: wallOrNil(q.LoweredUntil), Failure: failureOf(v.Hosts.Failure, v.Hosts.FailedAt),
 	}
 	if v.Hosts.Up+v.Hosts.Retry > 0 {
 		d.Hosts = &HostCounts{Up: v.Hosts.Up, Busy: v.Hosts.Busy, Retry: v.Hosts.Retry}
@@ -174,6 +174,8 @@ func endingText(e *conns.Ending) string {
 		return "closed to make room for another connection"
 	case conns.DrainBetterHost:
 		return "a host of a better tier is available again"
+	case conns.DrainLimit:
+		return "the limit of connections was lowered by a rule on replies"
 	case conns.DrainHostGone:
 		return "the host no longer serves the destination"
 	case conns.DrainStop:

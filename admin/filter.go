@@ -24,8 +24,10 @@ type selector struct {
 	tenant    pattern
 	flow      pattern
 	recipient pattern
-	domain    string // lower case; a leading dot includes subdomains
-	text      string // lower case; part of a reply or a reason
+	domain    string                  // lower case; a leading dot includes subdomains
+	text      string                  // lower case; part of a reply or a reason
+	said      pattern                 // the class of a reply
+	classify  func(mail.Reply) string // that class
 	before    mail.Instant
 	after     mail.Instant
 }
@@ -48,7 +50,7 @@ func (f *Filter) parse(now mail.Instant) (selector, error) {
 	s := selector{areas: listed(), before: mail.Never,
 		sender: newPattern(f.Sender), recipient: newPattern(f.Recipient),
 		class: newGlob(f.Class), tenant: newGlob(f.Tenant), flow: newGlob(f.Flow),
-		domain: strings.ToLower(f.Domain), text: strings.ToLower(f.Error)}
+		domain: strings.ToLower(f.Domain), text: strings.ToLower(f.Error), said: newGlob(f.ReplyClass)}
 	var errs []error
 	complain := func(field, value string, err error) {
 		if err != nil {
@@ -137,7 +139,7 @@ func checkDomain(text string) error {
 
 // conditional reports whether the filter has conditions besides areas.
 func (f *Filter) conditional() bool {
-	return f != nil && (len(f.IDs) > 0 || f.Class != "" || f.Tenant != "" || f.Flow != "" || f.Sender != "" || f.Recipient != "" || f.Domain != "" || f.Error != "" || f.Damaged ||
+	return f != nil && (len(f.IDs) > 0 || f.Class != "" || f.Tenant != "" || f.Flow != "" || f.Sender != "" || f.Recipient != "" || f.Domain != "" || f.Error != "" || f.ReplyClass != "" || f.Damaged ||
 		f.Older != "" || f.Younger != "")
 }
 
@@ -171,14 +173,17 @@ func (s *selector) envelope(m *Message) bool {
 // envelope matches.
 func (s *selector) wantsRecipients(m *Message) bool {
 	if s.text != "" && m.Reason != "" && strings.Contains(strings.ToLower(m.Reason), s.text) {
-		return s.recipient.kind != matchAny || s.domain != ""
+		return s.recipient.kind != matchAny || s.domain != "" || s.said.kind != matchAny
 	}
-	return s.recipient.kind != matchAny || s.domain != "" || s.text != ""
+	return s.recipient.kind != matchAny || s.domain != "" || s.said.kind != matchAny || s.text != ""
 }
 
 // match reports whether a recipient meets the conditions on recipients.
 func (s *selector) match(m *Message, r *mail.RecipientOutcome) bool {
 	if !s.recipient.match(string(r.Recipient.Address)) || !matchDomain(s.domain, r.Recipient.Address.Domain()) {
+		return false
+	}
+	if s.said.kind != matchAny && !s.said.match(s.classify(r.Outcome.Reply)) {
 		return false
 	}
 	return s.text == "" || strings.Contains(strings.ToLower(r.Outcome.Reply.String()), s.text) ||

@@ -24,7 +24,7 @@ type listInput struct {
 type listOutput struct{ Body Page }
 
 func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	sel, from, err := parseQuery(&in.Filter, in.Cursor, "query")
+	sel, from, err := s.parseQuery(&in.Filter, in.Cursor, "query")
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +99,10 @@ func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summa
 		return sum, fmt.Errorf("read its recipients: %w", err)
 	}
 	if sum.Reason == "" && len(list) > 0 {
-		sum.Reason = list[0].Outcome.Reply.String()
+		sum.Reason, sum.ReplyClass = list[0].Outcome.Reply.String(), s.cfg.ReplyClass(list[0].Outcome.Reply)
 	}
 	for i := range list[:min(len(list), recipients)] {
-		sum.Recipients = append(sum.Recipients, recipientOf(&list[i]))
+		sum.Recipients = append(sum.Recipients, s.recipientOf(&list[i]))
 	}
 	return sum, nil
 }
@@ -195,10 +195,10 @@ func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
 	}
 }
 
-func recipientOf(r *mail.RecipientOutcome) Recipient {
+func (s *Server) recipientOf(r *mail.RecipientOutcome) Recipient {
 	return Recipient{
 		Index: r.Recipient.Index, Address: string(r.Recipient.Address), Result: r.Outcome.Result.String(),
-		Reply: r.Outcome.Reply.Said().Lines(), PutOff: r.Outcome.Reply.PutOff(), Expired: r.Outcome.Expired, By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At),
+		Reply: r.Outcome.Reply.Said().Lines(), ReplyClass: s.cfg.ReplyClass(r.Outcome.Reply), PutOff: r.Outcome.Reply.PutOff(), Expired: r.Outcome.Expired, By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At),
 		ORcpt: r.Recipient.ORcpt, Notify: r.Recipient.Notify.String(),
 	}
 }

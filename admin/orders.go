@@ -64,7 +64,7 @@ func (s *Server) order(v verb) func(context.Context, *orderInput) (*orderOutput,
 		if err := o.check(v); err != nil {
 			return nil, err
 		}
-		sel, from, err := parseQuery(o.Filter, o.Cursor, "body.filter")
+		sel, from, err := s.parseQuery(o.Filter, o.Cursor, "body.filter")
 		if err != nil {
 			return nil, err
 		}

@@ -327,8 +327,9 @@ func (s *Server) problem(ctx context.Context, err error) error {
 
 // parseQuery reads a filter and a cursor; where is the filter's place in the
 // request.
-func parseQuery(f *Filter, cursor, where string) (selector, position, error) {
+func (s *Server) parseQuery(f *Filter, cursor, where string) (selector, position, error) {
 	sel, err := f.parse(mail.Instant(time.Now().UnixNano()))
+	sel.classify = s.cfg.ReplyClass
 	from, cursorErr := parsePosition(cursor)
 	if cursorErr != nil {
 		cursorErr = &fieldError{"cursor", cursor, cursorErr}

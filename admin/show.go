@@ -47,7 +47,7 @@ func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
 		return nil, s.problem(ctx, fmt.Errorf("read recipients of %s: %w", in.ID, err))
 	}
 	for i := range list.Recipients {
-		d.All = append(d.All, recipientOf(&list.Recipients[i]))
+		d.All = append(d.All, s.recipientOf(&list.Recipients[i]))
 	}
 	if list.More {
 		d.Next = &list.Next

@@ -191,7 +191,8 @@ func (c *Config) CheckFiles(now time.Time) ([]Warning, error) {
 	_, logins := c.OpenUsers()
 	_, _, certification := c.Certification()
 	_, credentials := c.LoadCredentials()
-	if err := errors.Join(credentials, err, clients, maps, logins, certification); err != nil {
+	_, classes := c.Replies()
+	if err := errors.Join(credentials, err, clients, maps, logins, certification, classes); err != nil {
 		return nil, err
 	}
 	return c.ExpiryWarnings(set, now), nil

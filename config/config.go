@@ -82,6 +82,10 @@ type Config struct {
 	DKIM     DKIM
 	DKIMKeys []DKIMKey // in the order of the file
 
+	ReplyClasses      string      // as written; see ReplyClassesPath
+	ReplyRules        []ReplyRule // in the order of the file
+	ShippedReplyRules bool
+
 	DefaultTransport string
 	RelayHost        string
 	Credentials      string // path; see LoadCredentials

@@ -34,6 +34,7 @@ func Diff(before, after *Config) []Change {
 	all = append(all, diffNamed(tableSource, before.Sources, after.Sources, sourceName, sourceParameters)...)
 	all = append(all, diffNamed(tableWarmup, before.WarmupPlans, after.WarmupPlans, warmupPlanName, warmupParameters)...)
 	all = append(all, diffNamed(tableDKIM, before.DKIMKeys, after.DKIMKeys, dkimKeyName, dkimKeyParameters)...)
+	all = append(all, diffNamed(tableReplyRule, before.ReplyRules, after.ReplyRules, replyRuleName, replyRuleParameters)...)
 	all = append(all, diffNamed(tablePool, before.Pools, after.Pools, poolName, poolParameters)...)
 	all = append(all, diffListed(tableListener, before.Listeners, after.Listeners, listenerName, listenerParameters)...)
 	all = append(all, diffListed(tableCertificate, before.Certificates, after.Certificates, certificateFile, certificateParameters)...)

@@ -88,7 +88,7 @@ func at(all []Change, i int) any {
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
 	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c),
-		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.rewriting()}
+		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup, c.Maildrop,
 		c.Log, d.Grace, d.Readers, c.DKIM.Concurrency,
@@ -265,6 +265,22 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 				usual, value = "sources = [\"s\"]\n", `["s:2"]`
 			} else {
 				header += "sources = [\"s\"]\n"
+			}
+		case tableReplyRule:
+			header = "[reply_rule.x]\nclass = [\"spam\"]\nbackoff = \"1h\"\n"
+			value = map[string]string{"receiver": `[".a.example"]`, "code": `"421"`, "status": `"4.7.x"`, "words": `["some words"]`, "text": `"a+"`,
+				"transport": `"relay"`, "times": "3", "within": `"2m"`, "result": `"permanent"`}[p.Name]
+			switch p.Name {
+			case "class":
+				header, usual, value = "[reply_rule.x]\nbackoff = \"1h\"\n", "class = \"spam\"\n", `"policy"`
+			case "backoff":
+				header, usual, value = "[reply_rule.x]\nclass = \"spam\"\n", "backoff = \"1h\"\n", `"2h"`
+			case "concurrency":
+				header, value = header+"rate = \"1/s\"\nfor = \"1h\"\n", "3"
+			case "rate":
+				header, value = header+"concurrency = 2\nfor = \"1h\"\n", `"2/s"`
+			case "for":
+				header, usual, value = header+"concurrency = 2\n", "for = \"1h\"\n", `"2h"`
 			}
 		case tableDKIM:
 			header = "[dkim.x]\n"

@@ -126,6 +126,16 @@ const exampleTransport = `
 #sources = ["a:3", "b"]
 
 #
+# Rules on what receivers reply; the first that matches counts. See docs/replies.md.
+#
+
+#[reply_rule.busy]
+#receiver = [".mx.example.net"]
+#class = ["rate-limited"]
+#concurrency = 1
+#for = "1h"
+
+#
 # Keys of DKIM signatures. "posthaste dkim keygen example.com" makes the files and
 # prints these tables and the records for the DNS; see docs/dkim.md.
 #
@@ -218,6 +228,8 @@ func Reference() string {
 	describeAll(&b, tableWarmup, warmupParameters, standardWarmupPlan(""))
 	b.WriteString(referenceDKIM)
 	describeAll(&b, tableDKIM, dkimKeyParameters, standardDKIMKey(""))
+	b.WriteString(referenceReplyRules)
+	describeAll(&b, tableReplyRule, replyRuleParameters, standardReplyRule(""))
 	b.WriteString(referenceRoutes)
 	return b.String()
 }
@@ -447,6 +459,24 @@ const referenceWarmups = `
 
 A plan says how many messages a source that receivers do not know may send to each site on a day; see docs/warmup.md. There are the plans ` + "`conservative` and `fast`" + `,
 whose parameters a table with their name replaces, and as many others as you define. The defaults are those of ` + "`conservative`" + `.
+`
+
+const referenceReplyRules = `
+## Rules on replies: [reply_rule.NAME]
+
+A rule is about the refusals that meet all of its conditions; the first one that matches is the only one that counts. Its name is
+in the log and in ` + "`posthaste queue hosts`" + `; see docs/replies.md.
+
+` + "```toml" + `
+[reply_rule.busy]
+receiver = [".mx.example.net"]
+class = ["rate-limited"]
+times = 3
+within = "10m"
+concurrency = 1
+rate = "30/min"
+for = "1h"
+` + "```" + `
 `
 
 const referenceDKIM = `

@@ -33,7 +33,7 @@ type placedRule struct {
 
 func (l *loader) load(root *tomlfile.Table) {
 	l.broken, l.failed = l.src.Unread() > 0, make(map[string]bool)
-	var transports, destinations, routes, senderRoutes, classes, tenants, sources, pools, warmups, listeners, certificates, headerRules, keys *tomlfile.Entry
+	var transports, destinations, routes, senderRoutes, classes, tenants, sources, pools, warmups, listeners, certificates, headerRules, keys, replyRules *tomlfile.Entry
 	for _, e := range root.Entries {
 		switch e.Name {
 		case tableTransport:
@@ -56,6 +56,8 @@ func (l *loader) load(root *tomlfile.Table) {
 			warmups = e
 		case tableDKIM:
 			keys = e
+		case tableReplyRule:
+			replyRules = e
 		case tableListener:
 			listeners = e
 		case tableCertificate:
@@ -83,6 +85,7 @@ func (l *loader) load(root *tomlfile.Table) {
 	l.warmupPlans(warmups)
 	l.sources(sources, pools)
 	l.dkimKeys(keys)
+	l.replyRules(replyRules)
 }
 
 // asTable returns the table of an entry, or complains if it is not a table.
@@ -165,7 +168,7 @@ func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 				hint = "did you mean [[" + guess + "]]?"
 			}
 		} else if hint == "" {
-			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [dkim.NAME], [[listener]], [[certificate]], [[header_rule]], [routes], [sender_routes], [dns], [spool] and [log]"
+			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [dkim.NAME], [reply_rule.NAME], [[listener]], [[certificate]], [[header_rule]], [routes], [sender_routes], [dns], [spool] and [log]"
 		}
 	}
 	if hint == "" {
@@ -211,7 +214,7 @@ func (l *loader) transports(all *tomlfile.Entry) {
 }
 
 // namedTables are the tables that contain tables with names.
-var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM}
+var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM, tableReplyRule}
 
 // listedTables are the lists of tables.
 var listedTables = []string{tableListener, tableCertificate, tableHeaderRule}

@@ -185,6 +185,10 @@ func Parameters() []Parameter {
 	for _, p := range dkimKeyParameters {
 		all = append(all, describe(p, tableDKIM, literal(p.plain(&key))))
 	}
+	reply := standardReplyRule("")
+	for _, p := range replyRuleParameters {
+		all = append(all, describe(p, tableReplyRule, literal(p.plain(&reply))))
+	}
 	for _, p := range listenerParameters {
 		all = append(all, describe(p, tableListener, listenerDefault(p)))
 	}

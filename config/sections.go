@@ -27,6 +27,7 @@ const (
 	tableListener     = "listener"    // a list
 	tableCertificate  = "certificate" // a list
 	tableHeaderRule   = "header_rule" // a list
+	tableReplyRule    = "reply_rule"
 )
 
 // nameHostname is the only parameter whose default comes from the environment.
@@ -58,6 +59,7 @@ func allSections() []section {
 		{"Rewriting of addresses", tableTop, "What is put in place of addresses when mail arrives; see docs/rewriting.md.", rewritingParameters()},
 		{"Signatures", tableTop, "DKIM signatures of the mail of clients that may send anywhere; the keys are in [dkim.NAME], see docs/dkim.md.", dkimParameters()},
 		{"Where mail goes", tableTop, "Routes for single addresses and domains are in [routes].", routingParameters()},
+		{"Replies of receivers", tableTop, "What replies mean; rules are in [reply_rule.NAME], see docs/replies.md.", replyParameters()},
 		{"The queue", tableTop, "Memory limits, retry intervals and lifetimes.", queueParameters()},
 		{"Reports", tableTop, "Delivery status notifications for mail that could not be delivered.", reportParameters()},
 		{"Defaults of transports", tableTop, "These apply to every transport that does not set its own value in [transport.NAME].", globals(false)},

@@ -84,6 +84,7 @@ func (s *shower) tables() []shownTable {
 	all = append(all, s.warmupTables()...)
 	all = append(all, s.sourceTables()...)
 	all = append(all, s.dkimTables()...)
+	all = append(all, s.replyRuleTables()...)
 	for _, routes := range []shownTable{showRoutes(tableRoutes, s.c.Routes), showRoutes(tableSenderRoutes, s.c.SenderRoutes)} {
 		if len(routes.lines) > 0 {
 			all = append(all, routes)

@@ -169,6 +169,28 @@ func samples(p Parameter) []string {
 			return []string{`["a", "b"]`, `"a"`}
 		}
 	}
+	if p.Table == tableReplyRule {
+		switch p.Name {
+		case "concurrency", "for", "class", "backoff":
+			return nil // right only together with others
+		case "receiver":
+			return []string{`[".a.example", "MX.b.example"]`}
+		case "code":
+			return []string{`["421", "55x"]`, `"4xx"`}
+		case "status":
+			return []string{`["4.7.28", "x.1.x"]`}
+		case "words":
+			return []string{`["too many, Connections"]`}
+		case "text":
+			return []string{`'^a+ \d$'`}
+		case "transport":
+			return []string{`["smtp"]`}
+		case "result":
+			return []string{`"permanent"`, `"temporary"`}
+		case "rate":
+			return []string{`"10/min"`}
+		}
+	}
 	if p.Table == tableCertificate {
 		return nil // right only together with the other
 	}
@@ -427,6 +449,11 @@ func randomFile(rng *rand.Rand) string {
 				table(to).WriteString("sources = \"s:3\"\n")
 				tables[tableSource+".s"] = nil
 				table(tableSource + ".s").WriteString("address = \"192.0.2.2\"\n")
+			}
+		case tableReplyRule:
+			to = tableReplyRule + "." + names[rng.IntN(len(names))]
+			if tables[to] == nil {
+				table(to).WriteString("class = \"spam\"\nconcurrency = 3\nfor = \"1h\"\nbackoff = 60\n")
 			}
 		case tableDKIM:
 			if p.Name == "domain" || p.Name == "selector" || p.Name == "key" {

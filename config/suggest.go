@@ -73,7 +73,7 @@ func suggest(name, table string) string {
 // listeners in another table.
 func suggestFlows(name, table string) string {
 	var where []string
-	for _, of := range []string{tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM} {
+	for _, of := range []string{tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM, tableReplyRule} {
 		if of != table && slices.Contains(namesOf(of), name) {
 			where = append(where, "["+of+".NAME]")
 		}
@@ -147,6 +147,8 @@ func namesOf(table string) []string {
 		return appendNames(names, warmupParameters)
 	case tableDKIM:
 		return appendNames(names, dkimKeyParameters)
+	case tableReplyRule:
+		return appendNames(names, replyRuleParameters)
 	case tableListener:
 		return appendNames(names, listenerParameters)
 	case tableCertificate:

@@ -46,6 +46,7 @@ func (c *Config) Warnings() []Warning {
 	w.quotas()
 	w.listeners()
 	w.records()
+	w.replyRules()
 	return w.list
 }
 

@@ -41,6 +41,7 @@ func (d *Driver) dial(t dialTask) {
 	id := t.action.Conn
 	conn, opened := d.ports.Connector.Dial(t.ctx, t.action.Opening)
 	if conn == nil {
+		d.book().Opened(&t.action.Opening, &opened)
 		d.refused(t.action, opened)
 		return
 	}
@@ -48,10 +49,12 @@ func (d *Driver) dial(t dialTask) {
 	d.inbox.put(item{event: qmgr.Dialed{Conn: id, Opened: opened}, link: l})
 	closing := conn.Run(d.deliverCtx, func(entry uint64, r mail.DeliveryResult) {
 		s := l.answered()
+		d.book().Delivered(&s.delivery, &r)
 		d.noteDelivered(&s.delivery, &r)
 		d.logOutcomes(&s.delivery, &r, s.at)
 		d.inbox.event(qmgr.Delivered{Entry: qmgr.EntryID(entry), Result: r})
 	})
+	d.book().Closed(t.action.Opening.Transport, &closing)
 	d.inbox.put(item{event: qmgr.Closed{Conn: id, Closing: closing}, ends: true})
 }
 

@@ -14,6 +14,7 @@ import (
 func (d *Driver) deliver(a qmgr.Deliver) {
 	start := time.Now()
 	result := d.attempt(a.Delivery)
+	d.book().Delivered(&a.Delivery, &result)
 	d.noteDelivered(&a.Delivery, &result)
 	d.logOutcomes(&a.Delivery, &result, start)
 	answer := item{event: qmgr.Delivered{Entry: a.Entry, Result: result}, ends: true}
@@ -60,6 +61,7 @@ func (d *Driver) lookUp(a qmgr.Lookup) {
 // logOutcomes writes one line for each recipient. Operators search for exactly these keys.
 // Transport and nexthop are those that the mail was routed to, even if they are dead and it was
 // given to TransportRetry. The delays are: before this attempt, lookup and connection, transaction.
+// reply_class is what a refusal is about (package replies).
 // If it is unknown whether a recipient got the message, the line ends in unknown=true.
 func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start time.Time) {
 	if !d.log.Enabled(context.Background(), slog.LevelInfo) {
@@ -76,8 +78,9 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 		host = "none"
 	}
 	transport, nexthop := a.Destination()
+	known := classes{book: d.book()}
 	for i, o := range r.Outcomes {
-		attrs := append(make([]slog.Attr, 0, 14),
+		attrs := append(make([]slog.Attr, 0, 15),
 			slog.String("id", a.Envelope.ID.String()),
 			slog.String("from", string(a.Envelope.Sender)),
 			slog.String("to", string(a.Recipients[i].Address)),
@@ -89,6 +92,9 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 			slog.String("delays", seconds(delays[0])+"/"+seconds(delays[1])+"/"+seconds(delays[2])),
 			slog.Int("attempt", int(a.Envelope.Attempts)+1),
 			slog.String("reply", o.Reply.String()))
+		if class := known.of(o.Reply); class != "" {
+			attrs = append(attrs, slog.String("reply_class", class))
+		}
 		if a.Source != "" {
 			attrs = append(attrs, slog.String("source", a.Source))
 		}

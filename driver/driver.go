@@ -11,6 +11,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/replies"
 )
 
 // Config configures the production host.
@@ -98,6 +99,9 @@ type Ports struct {
 	Hosts HostStore
 	// Notebook may be nil: then a process that is killed repeats more deliveries.
 	Notebook Notebook
+	// Replies returns what replies mean, and the rules on them, which may be another Book
+	// after a reload; nil: there are neither.
+	Replies func() *replies.Book
 	// Agent returns the agent of a transport, nil if none is available now. Then
 	// the transport is dead for a while, and its mail is deferred.
 	Agent func(transport string) Agent

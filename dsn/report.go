@@ -53,7 +53,7 @@ func RecipientOf(ro mail.RecipientOutcome, until mail.Instant) Recipient {
 		LastAttempt: out.At,
 	}
 	late := mail.Status{Class: 5, Subject: 4, Detail: 7}
-	expired := out.Expired || out.Result == mail.Failed && (out.Reply.Status == late || out.Reply.Temporary())
+	expired := out.Expired || out.Result == mail.Failed && out.Reply.Status == late
 	if expired {
 		r.Status = late
 	}

@@ -198,10 +198,11 @@ func TestD12Expiry(t *testing.T) {
 	ro.Outcome.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7}
 	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; 450 <bob@example.net>")
 
-	ro.Outcome.Reply = greylisted // as it came
+	ro.Outcome.Reply, ro.Outcome.Expired = greylisted, true // as it came
 	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; 450 4.2.0 <bob@example.net>",
 		"    > 450 4.2.0 <bob@example.net>")
 
+	ro.Outcome.Expired = false
 	ro.Outcome.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7}
 	ro.Outcome.Reply.Code = 521 // that of a host that accepts no mail
 	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; 521 <bob@example.net>")

@@ -30,6 +30,7 @@ type OpenedConnection struct {
 	// Insecure, with Reply, means that the host was there, but the connection could not be
 	// secured as the Opening demands. It does not count against the host for other mail.
 	Insecure   bool
+	Measure    *Measure // what a rule demands for the destination because of Reply; nil if none does
 	Security   Security // what was negotiated
 	Level      Level    // what the server supports, at most the level of the Opening
 	Mails      int      // transactions per connection that the server allows (RFC 9422 MAILMAX); 0 if it states no limit
@@ -96,6 +97,8 @@ type Closing struct {
 	Level Level
 	Reply Reply // the server's reply, or our description of what happened; zero for CloseAsked
 	Proof Proof // the result of the requested Probe
+	// Measure is what a rule demands for the destination because of Reply; nil if none does.
+	Measure *Measure
 }
 
 // A CloseReason is the reason why a connection ended.

@@ -58,6 +58,10 @@ type DeliveryResult struct {
 	// is set, too. Other mail of the transport is delayed for a while.
 	Unavailable Reply
 
+	// Measure is what a rule demands for the destination because of a reply in Outcomes;
+	// nil if none does.
+	Measure *Measure
+
 	Host     string        // "name[address]:port" that decided; "" if none was reached
 	Security Security      // what protected the connection to it
 	Connect  time.Duration // lookup, connection and handshake; 0 on a reused connection

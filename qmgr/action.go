@@ -131,12 +131,13 @@ const (
 	NoteMixed                         // a server put what was sent under another message's envelope; Text names it
 	NoteWithdrawn                     // an address of the Source cannot be used on this machine; Text says which and why
 	NoteRestored                      // the address Text of the Source can be used again
+	NoteRule                          // a rule on replies has a destination rest, or lowers its limits, until At; Text has the rule and the reply
 	NoteWarmup                        // an operator's order about a warm-up; Text says what, and why not
 )
 
 // String returns the word that logs and traces show.
 func (k NoteKind) String() string {
-	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed", "withdrawn", "restored", "warmup"}[k]
+	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed", "withdrawn", "restored", "rule", "warmup"}[k]
 }
 
 // Feedback is what a destination's window has learned: the state after a

@@ -20,6 +20,7 @@ import (
 // because of a refusal, costs nothing here.
 func (q *Qmgr) connFeedback(d *queue, f conns.Feedback, a window.Attempt, why mail.Reply) {
 	switch {
+	case f >= conns.FeedbackAlive && d.resting(q.now): // the receiver wants to be left alone
 	case f >= conns.FeedbackAlive && d.dead():
 		q.revive(d, CauseSuccess)
 		return

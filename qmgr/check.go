@@ -209,7 +209,7 @@ func (t *transport) check(leftovers bool) {
 			variants++
 			assert.That(slices.Contains(t.variantsOf(d.name), d), "%s:%s is not among those with a source or a demand", t.Name, d.nexthop)
 		}
-		assert.That(d.Waiting > 0 || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped(), "%s:%s is idle and not freed", t.Name, d.nexthop)
+		assert.That(d.Waiting > 0 || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped() || d.measures != nil && d.measures.timer.slot.Heaped(), "%s:%s is idle and not freed", t.Name, d.nexthop)
 		assert.That(d.window.State() != window.Dead && !t.dead() || d.Waiting == 0, "%s:%s is dead and has entries", t.Name, d.nexthop)
 		assert.That(d.Waiting == 0 || d.source == nil || d.source.up(), "%s:%s waits for source %s, which is withdrawn", t.Name, d.nexthop, d.source.name())
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.Name, d.nexthop)

@@ -170,6 +170,7 @@ func (q *Qmgr) dialed(ev Dialed) {
 	ready, surplus, f := q.conns.Dialed(ev.Conn, ev.Opened, q.now)
 	q.hangupAll(surplus)
 	q.connFeedback(d, f, l.attempt, ev.Opened.Reply)
+	q.measure(d, ev.Opened.Measure)
 	d.touch()
 	if q.halt && ready != nil {
 		q.hangupAll(q.conns.Halt())
@@ -191,9 +192,12 @@ func (q *Qmgr) closed(ev Closed) {
 	if ev.Closing.Why == mail.CloseMixed {
 		q.emit(Note{Kind: NoteMixed, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Text: mixedText(c.Host(), ev.Closing.Reply)})
 	}
+	measure := ev.Closing.Measure
+	ev.Closing.Measure = nil // what is remembered of the connection does not have it
 	f := q.conns.Closed(ev.Conn, ev.Closing, q.now)
 	d.touch()
 	q.connFeedback(d, f, window.Attempt{}, ev.Closing.Reply)
+	q.measure(d, measure)
 	q.db.Collect(q.now, collectSome)
 }
 

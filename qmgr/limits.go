@@ -61,6 +61,10 @@ func (q *Qmgr) shape(d *queue, hosts []mail.Host) {
 		own := t.limits.with(&m.Limits)
 		d.limits = &own
 	}
+	if d.lowers(q.now) {
+		own := d.measures.below(*d.limits, q.now)
+		d.limits = &own
+	}
 	d.rate.Configure(d.limits.rate, q.now)
 	if d.site != nil {
 		d.site.Configure(d.limits.rateDelay > 0, d.limits.dials, q.now)

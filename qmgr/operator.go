@@ -185,7 +185,7 @@ func (q *Qmgr) retryTriedSince(since mail.Instant) {
 	for t := range q.ring.All() {
 		q.restore(t)
 		for _, d := range sortedQueues(t) {
-			if d.window.State() == window.Dead {
+			if d.window.State() == window.Dead && (since == 0 || !d.resting(q.now)) { // our own network's return ends no rest
 				d.reset = reset
 				q.revive(d, CauseRevival)
 				q.freeIfIdle(d)

@@ -30,6 +30,7 @@ func (q *Qmgr) delivered(ev Delivered) {
 		q.feedback(queueOf(e.Destination()), v.attempt, ev.Result)
 	}
 	m := messageOf(e.Message)
+	q.measure(queueOf(e.Destination()), ev.Result.Measure)
 	q.judgeWarmup(&v, ev.Result.Outcomes)
 	if untried := q.noteOutcomes(m, e, ev.Result.Outcomes); len(untried) > 0 {
 		q.putBack(e, untried)
@@ -76,7 +77,7 @@ func (q *Qmgr) finish(e *sched.Entry) {
 func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {
 	cfg := &d.limits.window
 	switch {
-	case r.Crashed:
+	case r.Crashed, d.resting(q.now): // it is dead by a rule, whatever else it does
 		d.window.Lost(a)
 	case r.Site.IsZero():
 		if d.window.State() == window.Dead {

@@ -85,6 +85,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	c.whole = c.cfg.WithDefaults()
 	w.Stepped = c.watch
 	c.flows()
+	c.rules()
 	c.lookups()
 	c.w.Zones["d0.test"] = qmgrtest.Zone{Tiers: [][]mail.Host{{qmgrtest.HostAt("mx1.test", 1), {Name: "mx2.test", Addr: netip.MustParseAddrPort("[2001:db8::25]:25")}}}}
 	return c
@@ -94,6 +95,27 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 func (c *chaos) flows() {
 	if c.r.Permille(500) {
 		c.drawFlows()
+	}
+}
+
+// rules has rules on replies demand something now and then, in a third of the runs.
+func (c *chaos) rules() {
+	if c.r.Permille(667) {
+		return
+	}
+	c.w.Measure = func() *mail.Measure {
+		if c.r.Permille(800) {
+			return nil
+		}
+		m := &mail.Measure{Rule: fmt.Sprint("r", c.r.IntN(12)), Reply: mail.Reply{Code: 421, Text: "slow down", By: "mx"}, Times: c.r.IntN(4), Within: time.Duration(c.r.IntN(600)) * time.Second}
+		if c.r.Permille(500) {
+			m.Rest = time.Duration(1+c.r.IntN(600)) * time.Second
+		}
+		if c.r.Permille(500) {
+			m.Concurrency, m.For = c.r.IntN(4), time.Duration(1+c.r.IntN(600))*time.Second
+			m.RateCount, m.RatePer = c.r.IntN(5), time.Minute
+		}
+		return m
 	}
 }
 

@@ -351,7 +351,7 @@ const forgotten = "forgotten, for there are too many dead destinations"
 
 // freeIfIdle removes a queue that has nothing left to remember.
 func (q *Qmgr) freeIfIdle(d *queue) {
-	if d.Waiting > 0 || d.Busy > 0 || d.inUse() || q.remembers(d) {
+	if d.Waiting > 0 || d.Busy > 0 || d.inUse() || q.remembers(d) || q.remembersMeasures(d) {
 		return
 	}
 	switch d.window.State() {
@@ -369,6 +369,9 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 		q.closeSite(d)
 	}
 	q.disarm(&d.spreading.pause)
+	if d.measures != nil {
+		q.disarm(&d.measures.timer)
+	}
 	q.freeClaims(d)
 	d.transport.drop(d)
 	d.transport.order.Remove(&d.inOrder)

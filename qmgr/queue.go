@@ -44,6 +44,8 @@ type pacing struct {
 	rate   rate.Bucket
 	paused bool  // one of them is reached
 	pace   timer // when it may have more, or need not be remembered any more
+	// measures are those of rules on replies; nil if there were none.
+	measures *measures
 }
 
 // reaching is a destination's hosts and connections.

@@ -214,6 +214,9 @@ func (v *DestinationSummary) addSource(other *DestinationSummary) {
 	if a.Security != b.Security {
 		a.Security = ""
 	}
+	if a.Lowered == "" {
+		a.Lowered, a.LoweredUntil = b.Lowered, b.LoweredUntil
+	}
 	a.Window += b.Window
 	a.Busy += b.Busy
 	if a.Todo == 0 {
@@ -226,7 +229,7 @@ func (v *DestinationSummary) addSource(other *DestinationSummary) {
 		a.Connections.Waits = b.Connections.Waits
 	}
 	if a.State > b.State || a.Until == 0 { // that of the one that mail can use
-		a.State, a.Reason, a.Until = b.State, b.Reason, b.Until
+		a.State, a.Reason, a.Until, a.Rule = b.State, b.Reason, b.Until, b.Rule
 	}
 	h, o := &v.Hosts, &other.Hosts
 	h.Up, h.Busy, h.Retry = max(h.Up, o.Up), max(h.Busy, o.Busy), max(h.Retry, o.Retry)

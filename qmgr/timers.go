@@ -13,7 +13,7 @@ type timer struct {
 	at        mail.Instant
 	seq       uint64
 	kind      timerKind
-	queue     *queue       // timerQueue, timerPace, timerSpread
+	queue     *queue       // timerQueue, timerPace, timerSpread, timerMeasure
 	transport *transport   // the other kinds
 	source    *sourceState // timerSource
 	slot      minheap.Slot
@@ -29,6 +29,7 @@ const (
 	timerTransportPace                  // what a transport has had does
 	timerSpread                         // the pause between two starts to a destination
 	timerDelay                          // a transport's wait before its next delivery
+	timerMeasure                        // measures of rules on replies
 	timerSource                         // the pause until a withdrawn address is tried again
 )
 
@@ -82,6 +83,8 @@ func (q *Qmgr) runTimers() {
 			q.restore(t.transport)
 		case timerDelay:
 			q.waited(t.transport)
+		case timerMeasure:
+			q.measuresEnd(t.queue)
 		case timerSource:
 			q.tryAddress(t)
 		}
@@ -108,6 +111,7 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	q.disarm(&d.timer)
 	d.window.Revive(&d.limits.window, d.concurrency())
 	d.reason = mail.Reply{}
+	d.endRest()
 	d.touch()
 	q.explain(d, cause)
 	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security})
@@ -121,7 +125,7 @@ func (q *Qmgr) restAfterDelivery(d *queue, asked bool) {
 	if asked {
 		delay = min(delay, calloutSpan)
 	}
-	if delay <= 0 || d.window.State() == window.Suspended {
+	if delay <= 0 || d.window.State() == window.Suspended || d.resting(q.now) {
 		return
 	}
 	if d.window.State() == window.Dead {

@@ -85,6 +85,10 @@ type QueueView struct {
 	Todo     int
 	Reason   mail.Reply   // why it is Dead
 	Until    mail.Instant // Dead, Suspended: when it is tried again
+	// Rule is the rule on replies that has it rest; Lowered that whose limits apply, and
+	// LoweredUntil until when. "" if there is none.
+	Rule, Lowered string
+	LoweredUntil  mail.Instant
 	// Connections are those that serve it, where the core decides on them.
 	Connections conns.SiteView
 	// WaitReason is what keeps its mail waiting. Peek leaves it out.
@@ -159,6 +163,12 @@ func (d *queue) view() QueueView {
 func (q *Qmgr) queueView(d *queue) QueueView {
 	v := d.view()
 	v.WaitReason = q.waitReason(d)
+	if d.resting(q.now) {
+		v.Rule = d.measures.rule
+	}
+	if d.lowers(q.now) {
+		v.Lowered, v.LoweredUntil = d.measures.lower.rule, d.measures.lower.until
+	}
 	return v
 }
 

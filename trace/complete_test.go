@@ -74,7 +74,7 @@ func enumerations(t reflect.Type, found func(reflect.Type)) {
 				enumerations(t.Field(i).Type, found)
 			}
 		}
-	case reflect.Slice:
+	case reflect.Slice, reflect.Pointer:
 		enumerations(t.Elem(), found)
 	case reflect.Map:
 		enumerations(t.Elem(), found)

@@ -86,6 +86,7 @@ var eventKinds = []kind[qmgr.Event]{
 		c.flag("unavailable", &e.Opened.Unavailable)
 		c.flag("unbound", &e.Opened.Unbound)
 		c.flag("insecure", &e.Opened.Insecure)
+		c.measure(&e.Opened.Measure)
 		c.security(&e.Opened.Security)
 	}),
 	kindOf[qmgr.Event]("closed", func(c *codec, e *qmgr.Closed) {
@@ -94,6 +95,7 @@ var eventKinds = []kind[qmgr.Event]{
 		option(c, "level", levels, &e.Closing.Level)
 		option(c, "proof", proofs, &e.Closing.Proof)
 		c.reply("reply", &e.Closing.Reply)
+		c.measure(&e.Closing.Measure)
 	}),
 	kindOf[qmgr.Event]("learned", func(c *codec, e *qmgr.Learned) {
 		list(c, "hosts", []string{"host"}, &e.Hosts, func(r *mail.HostRecord, _ int) {
@@ -295,6 +297,7 @@ func (c *codec) result(r *mail.DeliveryResult) {
 	c.flag("crashed", &r.Crashed)
 	c.reply("site", &r.Site)
 	c.reply("unavailable", &r.Unavailable)
+	c.measure(&r.Measure)
 	c.text("host", &r.Host)
 	c.security(&r.Security)
 	c.duration("connect", &r.Connect)

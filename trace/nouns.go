@@ -149,6 +149,29 @@ func (c *codec) reply(key string, r *mail.Reply) {
 	c.text(key+"-by", &r.By)
 }
 
+// measure is a measure, if there is one: it begins with its rule.
+func (c *codec) measure(v **mail.Measure) {
+	switch {
+	case c.writing && *v == nil:
+		return
+	case c.writing:
+		c.put("rule", (*v).Rule)
+	case c.next("rule"):
+		*v = &mail.Measure{Rule: c.take()}
+	default:
+		return
+	}
+	m := *v
+	c.reply("because", &m.Reply)
+	number(c, "times", &m.Times)
+	c.duration("within", &m.Within)
+	c.duration("rest", &m.Rest)
+	number(c, "concurrency", &m.Concurrency)
+	number(c, "rate", &m.RateCount)
+	c.duration("per", &m.RatePer)
+	c.duration("for", &m.For)
+}
+
 func (c *codec) parseReply(text string, r *mail.Reply) {
 	code, rest, _ := strings.Cut(text, " ")
 	n, err := strconv.ParseUint(code, 10, 16)

@@ -131,6 +131,9 @@ func fill(r *rand.Rand, v reflect.Value) {
 		if set := v.FieldByName("Set"); set.IsValid() && set.Kind() == reflect.Bool && !set.Bool() {
 			v.SetZero() // a value that is not there has none
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(r, v.Elem())
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), r.IntN(4), 4))
 		for i := range v.Len() {

@@ -249,7 +249,7 @@ func filterValues(f *admin.Filter) url.Values {
 		}
 	}
 	for name, value := range map[string]string{"class": f.Class, "tenant": f.Tenant, "flow": f.Flow, "sender": f.Sender, "recipient": f.Recipient, "domain": f.Domain,
-		"error": f.Error, "older": f.Older, "younger": f.Younger} {
+		"error": f.Error, "reply_class": f.ReplyClass, "older": f.Older, "younger": f.Younger} {
 		if value != "" {
 			v.Set(name, value)
 		}

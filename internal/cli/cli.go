@@ -27,6 +27,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/queue"
 	"github.com/posthaste-mta/posthaste/internal/cli/receiver"
 	"github.com/posthaste-mta/posthaste/internal/cli/recording"
+	"github.com/posthaste-mta/posthaste/internal/cli/replies"
 	"github.com/posthaste-mta/posthaste/internal/cli/service"
 	"github.com/posthaste-mta/posthaste/internal/cli/simulation"
 	"github.com/posthaste-mta/posthaste/internal/cli/user"
@@ -68,6 +69,7 @@ func commands() []*cobra.Command {
 		postfix.NewSendmailCommand(),
 		dkim.NewCommand(),
 		user.NewCommand(),
+		replies.NewCommand(),
 		demo.NewCommand(),
 		receiver.NewCommand(),
 		recording.NewVerifyCommand(),

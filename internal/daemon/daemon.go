@@ -36,6 +36,7 @@ import (
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/pipe"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/replies"
 	"github.com/posthaste-mta/posthaste/report"
 	"github.com/posthaste-mta/posthaste/resolve"
 	"github.com/posthaste-mta/posthaste/route"
@@ -59,6 +60,7 @@ type Daemon struct {
 	certificates  certificates
 	certification *certification
 	signer        *signer
+	replies       replyBook
 
 	intake  intakeSockets // of SMTP
 	local   net.Listener  // submission_socket; nil: none
@@ -179,7 +181,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	}
 	d.driver, err = driver.New(d.driverConfig(cfg.Config), driver.Ports{
 		Spool: d.spool, Router: router{d.agents}, Finder: router{d.agents}, Reporter: reporter,
-		Connector: d.agents, Hosts: d.spool, Notebook: d.spool,
+		Connector: d.agents, Hosts: d.spool, Notebook: d.spool, Replies: d.replies.book,
 		Agent: func(string) driver.Agent { return d.agents },
 	})
 	if err != nil {
@@ -194,7 +196,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 		return err
 	}
 	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+		Quotas: quotaViews{d.quotas, d.spool}.page, ReplyClass: d.replies.class}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	return err
 }
 
@@ -207,6 +209,7 @@ type routing struct {
 	signing *signing
 	edits   *inbound.Edits
 	users   *users.File // nil: none
+	replies *replies.Book
 }
 
 // newRouting makes all of it, or nothing.
@@ -243,6 +246,10 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	if err != nil {
 		return nil, err
 	}
+	book, err := cfg.Replies()
+	if err != nil {
+		return nil, err
+	}
 	credentials, err := cfg.LoadCredentials()
 	if err != nil {
 		return nil, err
@@ -276,7 +283,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	routes.STS, routes.Credential = d.sts, credentials.For
 	d.sts.private.Store(look.Policy.Reach == route.ReachPrivate)
 	router := resolve.NewRouter(table, resolver, routes)
-	return &routing{relay, flows, newAgentSet(cfg.Config, client, programs, resolver, router), newSigning(keys, cfg.Config), edits, logins}, nil
+	return &routing{relay, flows, newAgentSet(cfg.Config, client, programs, resolver, router), newSigning(keys, cfg.Config), edits, logins, book}, nil
 }
 
 // checkSources returns which addresses of sources are not on this machine. It does not look
@@ -296,6 +303,7 @@ func (d *Daemon) install(r *routing) {
 	d.agents.set(r.agents)
 	d.policy.p.Store(r.policy)
 	d.signer.rules.Store(r.signing)
+	d.replies.p.Store(r.replies)
 	if d.inbound != nil { // after a reload
 		d.inbound.SetFlows(r.flows)
 		d.inbound.SetEdits(r.edits)

@@ -17,6 +17,7 @@ const (
 	DrainCount                         // it had carried as many transactions as it may
 	DrainSlot                          // another one needed its slot
 	DrainBetterHost                    // a host of a better tier is back
+	DrainLimit                         // the limit of connections to its destination was lowered
 	DrainHostGone                      // its host does not serve the site any more
 	DrainStop                          // Halt: nothing more is started
 	DrainProbe                         // it had carried what comes before the probe at its end
@@ -25,7 +26,7 @@ const (
 
 // String returns the word that views show.
 func (r DrainReason) String() string {
-	return [...]string{"", "idle-time", "age", "count", "room", "better-host", "host-gone", "stop", "probe", "outdated"}[r]
+	return [...]string{"", "idle-time", "age", "count", "room", "better-host", "limit", "host-gone", "stop", "probe", "outdated"}[r]
 }
 
 // An Ending is how a connection ended that was ready once.

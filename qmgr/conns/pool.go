@@ -115,6 +115,25 @@ func (p *Pool) Halt() (surplus []*Conn) {
 	return surplus
 }
 
+// Shrink drains connections of a site until no more than most are in use, those first that
+// carry nothing, and of these the youngest. It returns those that have to be hung up.
+// Connections that are being opened are not counted.
+func (p *Pool) Shrink(s *Site, most int) (surplus []*Conn) {
+	for _, busy := range []bool{false, true} {
+		var ready []*Conn
+		for c := range s.conns.All() {
+			if c.state == Ready && c.working() == busy {
+				ready = append(ready, c)
+			}
+		}
+		for i := len(ready) - 1; i >= 0 && s.ready > most; i-- {
+			p.drainFor(ready[i], DrainLimit)
+			surplus = append(surplus, ready[i])
+		}
+	}
+	return surplus
+}
+
 // drainFor drains a connection that works, for a reason of ours.
 func (p *Pool) drainFor(c *Conn, why DrainReason) {
 	c.drained = why

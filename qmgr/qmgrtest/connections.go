@@ -93,8 +93,17 @@ func (w *World) Dialed(a qmgr.Dial, o mail.OpenedConnection) {
 		w.Conns[a.Conn].Ready = true
 	} else {
 		delete(w.Conns, a.Conn)
+		o.Measure = w.measure()
 	}
 	w.Step(qmgr.Dialed{Conn: a.Conn, Opened: o})
+}
+
+// measure returns what a rule demands because of a refusal.
+func (w *World) measure() *mail.Measure {
+	if w.Measure == nil {
+		return nil
+	}
+	return w.Measure()
 }
 
 // Sent ends the oldest transaction of a connection.
@@ -124,6 +133,7 @@ func (w *World) Close(c *Connection, why mail.CloseReason, how ...Ending) {
 	}
 	if why != mail.CloseAsked {
 		cl.Reply = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "connection " + why.String()}
+		cl.Measure = w.measure()
 	}
 	w.Step(qmgr.Closed{Conn: c.ID, Closing: cl})
 }

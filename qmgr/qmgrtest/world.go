@@ -50,6 +50,9 @@ type World struct {
 	serial    uint16
 	// Stepped, if not nil, is called with every event and its actions.
 	Stepped func(ev qmgr.Event, actions []qmgr.Action)
+	// Measure, if not nil, returns what a rule demands because of a refusal; nil if none
+	// does.
+	Measure func() *mail.Measure
 	// CheckEvery is how many Steps are made for each check of the core's invariants,
 	// which takes linear time; 0 checks after every Step.
 	CheckEvery int
@@ -616,6 +619,9 @@ func (w *World) Deliver(a qmgr.Deliver, how Ending, more ...Ending) {
 			o.Reply.By = "mx.test[192.0.2.1]"
 		}
 		r.Outcomes = append(r.Outcomes, o)
+		if !o.Reply.IsZero() {
+			r.Measure = w.measure()
+		}
 	}
 	w.Step(qmgr.Delivered{Entry: a.Entry, Result: r})
 }

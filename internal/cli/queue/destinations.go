@@ -160,10 +160,16 @@ func whyLines(d *admin.Destination, now time.Time) []string {
 	var lines []string
 	if d.State == "dead" && d.Reason != "" {
 		lines = append(lines, human.Plain(d.Reason))
+		if d.Rule != "" {
+			lines = append(lines, ruleText(d.Rule))
+		}
 		if d.Until != nil {
 			lines = append(lines, "tried again "+human.When(*d.Until, now))
 		}
 		return lines
+	}
+	if d.Lowered != "" {
+		lines = append(lines, loweredText(d, now))
 	}
 	if d.WaitReason != nil {
 		lines = append(lines, waitReasonText(d.WaitReason, now))
@@ -172,6 +178,18 @@ func whyLines(d *admin.Destination, now time.Time) []string {
 		lines = append(lines, fmt.Sprintf("last failure %s ago: %s", human.Span(now.Sub(d.Failure.At)), human.Plain(d.Failure.Reply)))
 	}
 	return lines
+}
+
+// ruleText names the rule that has a destination rest.
+func ruleText(rule string) string { return "by the rule [reply_rule." + human.Plain(rule) + "]" }
+
+// loweredText names the rule whose limits apply, and says until when.
+func loweredText(d *admin.Destination, now time.Time) string {
+	text := "limits lowered by the rule [reply_rule." + human.Plain(d.Lowered) + "]"
+	if d.LoweredEnd != nil {
+		text += ", until " + human.When(*d.LoweredEnd, now)
+	}
+	return text
 }
 
 // waitReasonText returns what mail waits for, when that ends, and which parameter sets it.

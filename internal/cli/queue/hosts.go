@@ -140,6 +140,12 @@ func (v *hostsView) head(d *admin.DestinationDetail) {
 	if d.Until != nil {
 		v.line("Next", "%s", human.When(*d.Until, v.now))
 	}
+	if d.Rule != "" {
+		v.line("Rule", "%s", ruleText(d.Rule))
+	}
+	if d.Lowered != "" {
+		v.line("Limits", "%s", loweredText(&d.Destination, v.now))
+	}
 	v.line("Waiting", "%s", waitingText(&d.Destination, v.now))
 	window := human.Number(d.Window)
 	if d.Limit > 0 {

@@ -69,6 +69,7 @@ func addFilters(f *pflag.FlagSet, to *admin.Filter) {
 	f.StringVar(&to.Recipient, "recipient", "", "to this `address`; * stands for any text, @domain for a domain")
 	f.StringVar(&to.Domain, "domain", "", "to this `domain`; with a leading dot, also to its subdomains")
 	f.StringVar(&to.Error, "error", "", "with this `text` in the last reply or in the reason for a hold")
+	f.StringVar(&to.ReplyClass, "reply-class", "", "with a last reply of this `class`, such as mailbox-full; * stands for any text")
 	f.BoolVar(&to.Damaged, "damaged", false, "only damaged messages; without --area, the area corrupt is included")
 	f.StringVar(&to.Older, "older", "", "older than this `time`, such as 30m, 4h or 5d")
 	f.StringVar(&to.Younger, "younger", "", "younger than this `time`")

@@ -301,8 +301,12 @@ func (s *shower) recipient(r *admin.Recipient, width int, now time.Time) {
 			fmt.Fprintf(s.out, "      %s\n", human.Plain(line))
 		}
 	}
+	class := ""
+	if r.ReplyClass != "" {
+		class = " (" + human.Plain(r.ReplyClass) + ")"
+	}
 	if r.By != "" {
-		fmt.Fprintf(s.out, "      said by %s\n", human.Plain(r.By))
+		fmt.Fprintf(s.out, "      said by %s%s\n", human.Plain(r.By), class)
 	}
 }
 

@@ -1,0 +1,180 @@
+// Package replies has the commands that show what replies of receivers mean.
+package replies
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/configuration"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/human"
+	"github.com/posthaste-mta/posthaste/replies"
+	"github.com/posthaste-mta/posthaste/replies/patternfile"
+)
+
+// NewCommand returns the commands about replies.
+func NewCommand() *cobra.Command {
+	cmd := command.Group("replies", "Show what replies of receivers mean, and which rules apply", `Show the class of a reply, the pattern that gives it, and the rule that applies. Classes,
+patterns and rules are described in docs/replies.md.`,
+		newExplainCommand(), newPatternsCommand(), newRulesCommand())
+	cmd.SuggestFor = []string{"bounces", "classify", "classes"}
+	return cmd
+}
+
+func newPatternsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "patterns",
+		Short: "Print the patterns that come with the program",
+		Long:  "Print the patterns that come with the program, in the form that reply_classes takes.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), patternfile.ShippedText())
+			return err
+		},
+	}
+}
+
+func newRulesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rules",
+		Short: "Print the rules that shipped_reply_rules adds",
+		Long:  "Print the rules for large receivers that shipped_reply_rules = true adds, in the form of the configuration.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), config.ShippedReplyRulesText())
+			return err
+		},
+	}
+}
+
+// A question is what "explain" is asked.
+type question struct {
+	config, mx, transport string
+	asJSON                bool
+}
+
+func newExplainCommand() *cobra.Command {
+	var q question
+	cmd := &cobra.Command{
+		Use:   "explain REPLY",
+		Short: "Show the class of a reply, and the rule that applies",
+		Long: `Show the class of a reply and the pattern that gives it, and the rule that applies if a
+host said so in a transaction. The reply is written as in the log, with " / " between
+its lines.`,
+		Example: `  posthaste replies explain "421 4.7.28 unusual rate of unsolicited mail" --mx gmail-smtp-in.l.google.com`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return q.explain(cmd.OutOrStdout(), args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&q.config, "config", "c", "", "configuration file (TOML) with rules")
+	f.StringVar(&q.mx, "mx", "mx.example.com", "the `host` that said so")
+	f.StringVar(&q.transport, "transport", "smtp", "the `transport` of the mail")
+	f.BoolVar(&q.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// An answer is what "explain" prints as JSON.
+type answer struct {
+	Code       uint16   `json:"code"`
+	Status     string   `json:"status,omitempty"`
+	Text       string   `json:"text"`
+	Class      string   `json:"class"`
+	Pattern    string   `json:"pattern,omitempty"`
+	Source     string   `json:"source,omitempty"`
+	Rule       string   `json:"rule,omitempty"`
+	Follows    []string `json:"follows,omitempty"`
+	NotRefused bool     `json:"not_refused,omitempty"`
+}
+
+func (q *question) explain(out io.Writer, text string) error {
+	r, err := replies.ParseReply(text)
+	if err != nil {
+		return exit.Usagef("%v", err)
+	}
+	cfg, err := configuration.Read(q.config)
+	if err != nil {
+		return err
+	}
+	book, err := cfg.Replies()
+	if err != nil {
+		return exit.New(exit.Config, err, "")
+	}
+	r.By = q.mx + "[]"
+	e := book.Explain(&r, q.transport)
+	a := answer{Code: r.Code, Status: r.Status.String(), Text: r.Text, Class: e.Class.String(), NotRefused: e.Class == replies.ClassNone}
+	if e.Pattern != nil {
+		a.Pattern, a.Source = e.Pattern.Where, e.Pattern.Source
+	}
+	if e.Rule != nil {
+		a.Rule, a.Follows = e.Rule.Name, follows(e.Rule)
+	}
+	if q.asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(a)
+	}
+	return a.print(out)
+}
+
+func (a *answer) print(out io.Writer) error {
+	if a.NotRefused {
+		_, err := fmt.Fprintln(out, "Nothing is refused: the reply has no class, and no rule applies.")
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Class:   %s\n", a.Class)
+	switch {
+	case a.Pattern == "":
+		b.WriteString("Pattern: none matches\n")
+	case a.Source == "":
+		fmt.Fprintf(&b, "Pattern: %s\n", human.Plain(a.Pattern))
+	default:
+		fmt.Fprintf(&b, "Pattern: %s (%s)\n", human.Plain(a.Pattern), human.Plain(a.Source))
+	}
+	if a.Rule == "" {
+		b.WriteString("Rule:    none applies\n")
+	} else {
+		fmt.Fprintf(&b, "Rule:    [reply_rule.%s]\n", a.Rule)
+	}
+	for _, line := range a.Follows {
+		fmt.Fprintf(&b, "         %s\n", line)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// follows says what follows from a rule, in lines.
+func follows(r *replies.Rule) (lines []string) {
+	switch r.Result {
+	case replies.ResultPermanent:
+		lines = append(lines, "the recipient fails at once")
+	case replies.ResultTemporary:
+		lines = append(lines, "the recipient is tried again")
+	}
+	after := ""
+	if r.Times > 1 {
+		after = fmt.Sprintf(", after %d such replies within %s", r.Times, config.FormatDuration(r.Within))
+	}
+	if r.Rest > 0 {
+		lines = append(lines, fmt.Sprintf("no mail goes to the destination for %s%s", config.FormatDuration(r.Rest), after))
+	}
+	var limits []string
+	if r.Concurrency > 0 {
+		limits = append(limits, fmt.Sprintf("at most %d connections", r.Concurrency))
+	}
+	if r.RateCount > 0 {
+		limits = append(limits, fmt.Sprintf("%d messages in %s", r.RateCount, config.FormatDuration(r.RatePer)))
+	}
+	if len(limits) > 0 {
+		lines = append(lines, fmt.Sprintf("%s for %s%s", strings.Join(limits, " and "), config.FormatDuration(r.For), after))
+	}
+	return lines
+}

@@ -1,0 +1,142 @@
+package daemon
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// refuser starts a receiver that answers RCPT with what say returns for the recipient.
+func refuser(t *testing.T, say func(rcpt string) string) (address string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				fmt.Fprint(conn, "220 refuser.test\r\n")
+				for in := bufio.NewScanner(conn); in.Scan(); {
+					verb, rest, _ := strings.Cut(in.Text(), " ")
+					reply := "250 2.0.0 ok"
+					switch strings.ToUpper(verb) {
+					case "EHLO":
+						reply = "250-refuser.test\r\n250-PIPELINING\r\n250 ENHANCEDSTATUSCODES"
+					case "RCPT":
+						reply = say(rest)
+					case "DATA":
+						reply = "554 5.5.1 no valid recipients"
+					case "QUIT":
+						fmt.Fprint(conn, "221 bye\r\n")
+						return
+					}
+					fmt.Fprintf(conn, "%s\r\n", reply)
+				}
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// What receivers say reaches the operator word for word, from the socket to the API: all
+// lines, the code, and octets that are not UTF-8 as escapes. Each refusal has its class, and rules do what they say.
+func TestRepliesAndRules(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("0123456789 abcde ", 200)
+	full := refuser(t, func(rcpt string) string {
+		switch {
+		case strings.Contains(rcpt, "full@"):
+			return "452-4.2.2 the mailbox is \xe9tendu\r\n452-4.2.2 " + long + "\r\n452 4.2.2 try\tlater"
+		case strings.Contains(rcpt, "gone"):
+			return "450 4.9.9 moved to the moon"
+		}
+		return "421 4.7.0 please rest"
+	})
+	table := routes("full.test", full, "rest.test", full)
+	r := start(t, t.TempDir(), `
+[reply_rule.moon]
+words = ["moved to the moon"]
+result = "permanent"
+[reply_rule.rest]
+code = "421"
+words = ["please rest"]
+backoff = "1h"
+`+table)
+	r.feed(letter("<1>", "full@full.test"), letter("<2>", "gone@full.test"))
+	r.until("the first two are answered", func() bool { return strings.Count(r.log.tail(1<<20), "msg=delivery") >= 2 })
+	r.feed(letter("<3>", "a@rest.test"))
+	r.until("all replies are logged", func() bool {
+		text := r.log.tail(1 << 20)
+		return strings.Contains(text, "to=full@full.test") && strings.Contains(text, "to=gone@full.test") && strings.Contains(text, "to=a@rest.test") && strings.Contains(text, "msg=rule")
+	})
+	logged := r.log.tail(1 << 20)
+	lineOf := func(to string) string {
+		for line := range strings.SplitSeq(logged, "\n") {
+			if strings.Contains(line, "msg=delivery") && strings.Contains(line, "to="+to) {
+				return line
+			}
+		}
+		return ""
+	}
+	for to, want := range map[string][]string{
+		"full@full.test": {"reply_class=mailbox-full", "status=deferred", "452 4.2.2 the mailbox is " + `\\xe9tendu / ` + long + ` / try\\tlater`},
+		"gone@full.test": {"reply_class=other", "status=bounced", "450 4.9.9 moved to the moon"},
+		"a@rest.test":    {"reply_class=policy", "status=deferred", "421 4.7.0 please rest"},
+	} {
+		for _, part := range want {
+			if line := lineOf(to); !strings.Contains(line, part) {
+				t.Errorf("no %q in the log line of %s:\n%s", part, to, line)
+			}
+		}
+	}
+	if !strings.Contains(logged, "msg=rule") || !strings.Contains(logged, "rest: 421 4.7.0 please rest") {
+		t.Error("the log does not name the rule")
+	}
+
+	get := func(path string) string {
+		w := httptest.NewRecorder()
+		r.d.admin.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		return w.Body.String()
+	}
+	r.until("the view has the reply", func() bool { return strings.Contains(get("/v1/messages?reply_class=mailbox-*"), "full@full.test") })
+	page := get("/v1/messages?reply_class=mailbox-*")
+	if want := `"reply":"452 4.2.2 the mailbox is \\xe9tendu\n` + long + `\ntry\\tlater","reply_class":"mailbox-full"`; !strings.Contains(page, want) {
+		t.Errorf("no %s in\n%s", want, page)
+	}
+	if strings.Contains(page, "rest.test") {
+		t.Errorf("the filter lets others through:\n%s", page)
+	}
+	list := r.destinations()
+	for _, d := range list {
+		if d.Queue.Rule == "rest" {
+			if d.Queue.State != window.Dead || d.Queue.Reason.Said().Code != 421 {
+				t.Errorf("the destination that rests is %+v", d.Queue)
+			}
+			return
+		}
+	}
+	t.Errorf("no destination rests: %+v", list)
+}
+
+// destinations returns what the core holds of all destinations.
+func (r *rig) destinations() []qmgr.DestinationSummary {
+	r.t.Helper()
+	list, err := r.d.driver.Destinations(r.t.Context(), qmgr.DestinationQuery{Most: 100})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return list.Destinations
+}

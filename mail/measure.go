@@ -1,0 +1,26 @@
+package mail
+
+import "time"
+
+// A Measure is what a rule of the operator demands for a destination because of a reply
+// (package replies). It is decided outside the core, arrives with the result that had the
+// reply, and is carried out by the core.
+type Measure struct {
+	Rule  string // the rule's name
+	Reply Reply  // the reply that the rule matched
+	// Times is the number of such replies of one destination, within the time Within, at
+	// which the measure is taken; up to 1 is the first.
+	Times  int
+	Within time.Duration
+	// Rest is how long no mail is sent to the destination; 0 means that it goes on.
+	Rest time.Duration
+	// Concurrency and Rate are limits of the destination for the time For, beside those
+	// that it has: the lower one holds. 0 means that there is none.
+	Concurrency int // connections, or deliveries by an agent
+	RateCount   int // messages in each RatePer
+	RatePer     time.Duration
+	For         time.Duration
+}
+
+// Limits reports whether the measure lowers a limit.
+func (m *Measure) Limits() bool { return m.For > 0 && (m.Concurrency > 0 || m.RateCount > 0) }

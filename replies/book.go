@@ -1,0 +1,120 @@
+package replies
+
+import "github.com/posthaste-mta/posthaste/mail"
+
+// A Book is patterns and rules, ready for use.
+type Book struct {
+	patterns []Pattern
+	tests    []test // of the patterns
+	rules    []compiled
+	words    *vocabulary
+}
+
+// New returns a Book. The first pattern and the first rule that match a reply count.
+func New(patterns []Pattern, rules []Rule) *Book {
+	b := &Book{patterns: patterns, words: newVocabulary()}
+	for i := range patterns {
+		b.tests = append(b.tests, b.test(&patterns[i].Match))
+	}
+	for i := range rules {
+		b.rules = append(b.rules, compiled{&rules[i], b.test(&rules[i].Match)})
+	}
+	return b
+}
+
+func (b *Book) test(m *Match) test {
+	t := test{Match: *m}
+	for _, w := range m.Words {
+		t.words = append(t.words, b.words.number(w))
+	}
+	return t
+}
+
+// An Explanation is what a Book makes of a reply.
+type Explanation struct {
+	Class   Class
+	Pattern *Pattern // that gave the class; nil if none matches
+	Rule    *Rule    // that applies; nil if none does
+}
+
+// Explain returns what the reply of a host means. The host's name is that in
+// mail.Reply.By.
+func (b *Book) Explain(r *mail.Reply, transport string) (e Explanation) {
+	if b == nil || r.Code < 400 {
+		return e
+	}
+	s := said{reply: r, mx: hostName(r.By), text: fold(make([]byte, 0, len(r.Text)), r.Text)}
+	s.found = b.words.find(s.text)
+	e.Class = ClassOther
+	for i := range b.tests {
+		if b.tests[i].matches(&s) {
+			e.Pattern = &b.patterns[i]
+			e.Class = e.Pattern.Class
+			break
+		}
+	}
+	if r.By == "" {
+		return e
+	}
+	for i := range b.rules {
+		if b.rules[i].matches(&s, e.Class, transport) {
+			e.Rule = b.rules[i].Rule
+			break
+		}
+	}
+	return e
+}
+
+// Class returns the class of a reply; ClassNone of one that refuses nothing. Prefixes of
+// this program (mail.Reply.Said) do not matter.
+func (b *Book) Class(r mail.Reply) Class {
+	r = r.Said()
+	return b.Explain(&r, "").Class
+}
+
+// Delivered applies the rules to the result of a transaction, in place: outcomes may
+// change, and Measure is set. A recipient who may have the message already stays as it is.
+func (b *Book) Delivered(d *mail.Delivery, r *mail.DeliveryResult) {
+	if b == nil || len(b.rules) == 0 || d.Callout {
+		return
+	}
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		if o.Reply.By == "" || o.Reply.Code < 400 || o.Unknown || o.Result != mail.Deferred && o.Result != mail.Failed || d.Said.By != "" {
+			continue
+		}
+		rule := b.Explain(&o.Reply, d.Transport).Rule
+		if rule == nil {
+			continue
+		}
+		if r.Measure == nil {
+			r.Measure = rule.measure(&o.Reply)
+		}
+		switch rule.Result {
+		case ResultPermanent:
+			o.Result = mail.Failed
+		case ResultTemporary:
+			o.Result = mail.Deferred
+		}
+	}
+}
+
+// Opened applies the rules to the attempt to open a connection.
+func (b *Book) Opened(o *mail.Opening, r *mail.OpenedConnection) {
+	r.Measure = b.measure(&r.Reply, o.Transport)
+}
+
+// Closed applies the rules to the end of a connection of a transport.
+func (b *Book) Closed(transport string, c *mail.Closing) {
+	c.Measure = b.measure(&c.Reply, transport)
+}
+
+func (b *Book) measure(r *mail.Reply, transport string) *mail.Measure {
+	if b == nil || len(b.rules) == 0 || r.By == "" || r.Code < 400 {
+		return nil
+	}
+	if rule := b.Explain(r, transport).Rule; rule != nil {
+		return rule.measure(r)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package replies
+
+import (
+	"slices"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Pattern gives a class to the replies that match.
+type Pattern struct {
+	Match
+	Class  Class
+	Source string // where the receiver, or a standard, says so
+	Where  string // "file:line" of the pattern
+}
+
+// A Result is what a rule makes of a refusal.
+type Result uint8
+
+const (
+	ResultKept      Result = iota // as the code says
+	ResultPermanent               // the recipient fails, and the sender receives a report
+	ResultTemporary               // the mail is tried again later
+)
+
+// A Rule says what follows from the replies that match.
+type Rule struct {
+	Name string
+	Match
+	Classes    []Class  // alternatives; none: any class
+	Transports []string // alternatives; none: any transport
+	Result     Result
+	// Times is the number of replies within the time Within at which the measures below
+	// begin; up to 1 is the first.
+	Times  int
+	Within time.Duration
+	// Rest is how long the destination is not used, 0 if it is.
+	Rest time.Duration
+	// Concurrency, and RateCount messages in each RatePer, are limits of the destination for
+	// the time For; 0 means that there is none.
+	Concurrency int
+	RateCount   int
+	RatePer     time.Duration
+	For         time.Duration
+}
+
+// measure returns what the rule demands for the destination because of a reply; nil if
+// it demands nothing.
+func (r *Rule) measure(reply *mail.Reply) *mail.Measure {
+	m := &mail.Measure{Rule: r.Name, Reply: *reply, Times: r.Times, Within: r.Within, Rest: r.Rest, Concurrency: r.Concurrency, RateCount: r.RateCount, RatePer: r.RatePer, For: r.For}
+	if m.Rest == 0 && !m.Limits() {
+		return nil
+	}
+	return m
+}
+
+// Covers reports whether the rule certainly matches every reply that other matches, so
+// that other has no effect behind it.
+func (r *Rule) Covers(other *Rule) bool {
+	same := func(a, b Class) bool { return a == b }
+	return r.Match.covers(&other.Match) && allIn(r.Classes, other.Classes, same) &&
+		allIn(r.Transports, other.Transports, func(a, b string) bool { return a == b })
+}
+
+// A compiled is a rule whose phrases have numbers.
+type compiled struct {
+	*Rule
+	test test
+}
+
+func (c *compiled) matches(s *said, class Class, transport string) bool {
+	return (len(c.Classes) == 0 || slices.Contains(c.Classes, class)) &&
+		(len(c.Transports) == 0 || slices.Contains(c.Transports, transport)) && c.test.matches(s)
+}
