@@ -104,7 +104,7 @@ func (p *Pool) unsafe(c *Conn, why mail.Reply, now mail.Instant) Feedback {
 		p.refuses(h, c.made, now)
 	case h.connecting > 0: // let those show what is true, or two sites would dial in turns for ever
 		if h.inquiry != inquiryProbe {
-
+			p.inquire(h, inquiryDoubt)
 		}
 	default:
 		p.db.Failed(h.key, c.made, now, why)
