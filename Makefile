@@ -87,7 +87,7 @@ descriptors: ## 2,100 clients at once, with few file descriptors
 	test/descriptors/run
 tls: ## probe the listeners with openssl s_client
 	test/tls/run
-authentication: ## log in with swaks, msmtp, curl, smtplib and gsasl
+authentication: ## log in with swaks, msmtp, curl, smtplib, nodemailer and gsasl
 	test/authentication/run
 exhaust: ## take away all inodes, then all space, of the queue directory under load
 	test/exhaust/run
