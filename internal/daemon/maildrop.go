@@ -35,11 +35,24 @@ type maildrop struct {
 	log      *slog.Logger
 	sessions *dropListener
 	scanning sync.Mutex // no file is taken twice at once
+	looked   map[string]looked
+}
+
+// A looked is a file that was left where it is: it is not read again until it has changed, or
+// until then.
+type looked struct {
+	size    int64
+	changed time.Time
+	until   time.Time // zero for files that are no messages
 }
 
 const (
-	// dropInterval is how often the directory is looked at.
+	// dropInterval is how often the directory is looked at, less often if that takes long:
+	// hostile users may put a million files there.
 	dropInterval = 5 * time.Second
+	dropPart     = 20 // at most this part of the time is spent
+	// lookedMax is how many files are remembered; others are read each time.
+	lookedMax = 10_000
 	// dropRest is how long messages that are refused for now are left alone.
 	dropRest = time.Minute
 	// dropOld is the age of a file with which its writer is not busy any more.
@@ -58,7 +71,7 @@ func openMaildrop(cfg *config.Config, log *slog.Logger) (*maildrop, error) {
 		}
 		return nil, nil
 	}
-	m := &maildrop{dir: dir, aside: filepath.Join(cfg.QueueDirectory, "maildrop-refused"), sizeMax: cmp.Or(cfg.SMTPD.MessageSizeLimit, math.MaxInt64), log: log, sessions: newDropListener()}
+	m := &maildrop{dir: dir, aside: filepath.Join(cfg.QueueDirectory, "maildrop-refused"), sizeMax: cmp.Or(cfg.SMTPD.MessageSizeLimit, math.MaxInt64), log: log, sessions: newDropListener(), looked: make(map[string]looked)}
 	for _, path := range []string{m.dir, m.aside} {
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
@@ -97,18 +110,20 @@ func (m *maildrop) run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		timer.Reset(dropInterval)
+		began := time.Now()
 		info, err := os.Stat(m.dir)
 		if err == nil && info.ModTime().Equal(seen) {
+			timer.Reset(dropInterval)
 			continue
 		}
 		left, scanErr := m.scan(ctx)
+		timer.Reset(max(dropInterval, dropPart*time.Since(began)))
 		switch {
 		case errors.Join(err, scanErr) != nil:
 			m.log.Error("the maildrop cannot be read; mail in it waits", "directory", m.dir, "error", errors.Join(err, scanErr))
 			timer.Reset(dropRest)
 		case left > 0:
-			timer.Reset(dropRest)
+			seen = time.Time{}
 		case time.Since(info.ModTime()) > time.Second: // else a later change may have the same time
 			seen = info.ModTime()
 		}
@@ -124,12 +139,18 @@ func (m *maildrop) scan(ctx context.Context) (left int, err error) {
 		return 0, err
 	}
 	defer dir.Close()
+	if len(m.looked) >= lookedMax { // some may not be there any more
+		clear(m.looked)
+	}
 	for ctx.Err() == nil {
 		names, err := dir.Readdirnames(dropPage)
 		for _, name := range names {
-			if ctx.Err() == nil && !m.take(filepath.Join(m.dir, name)) {
+			if ctx.Err() == nil && !m.look(name) {
 				left++
 			}
+		}
+		if err := dir.Sync(); err != nil { // or what was taken would be there again if the machine fails
+			return left, err
 		}
 		if err == io.EOF {
 			return left, nil
@@ -141,8 +162,35 @@ func (m *maildrop) scan(ctx context.Context) (left int, err error) {
 	return left, nil
 }
 
-// take takes one file in, and reports whether it is done with.
-func (m *maildrop) take(path string) bool {
+// look takes one file in, unless it was left there before and is as it was, and reports
+// whether it is done with.
+func (m *maildrop) look(name string) bool {
+	path := filepath.Join(m.dir, name)
+	info, err := os.Lstat(path)
+	if err != nil {
+		delete(m.looked, name)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	was, known := m.looked[name]
+	if known && was.size == info.Size() && was.changed.Equal(info.ModTime()) && time.Since(info.ModTime()) < dropOld &&
+		(was.until.IsZero() || time.Now().Before(was.until)) {
+		return false
+	}
+	var until time.Time
+	done, again := m.take(path)
+	if again {
+		until = time.Now().Add(dropRest)
+	}
+	delete(m.looked, name)
+	if !done && len(m.looked) < lookedMax {
+		m.looked[name] = looked{info.Size(), info.ModTime(), until}
+	}
+	return done
+}
+
+// take takes one file in. It reports whether the file is done with; if not, whether it is to be
+// tried again though it has not changed.
+func (m *maildrop) take(path string) (done, again bool) {
 	user, s, err := m.load(path)
 	if err == nil {
 		defer s.Message.Close()
@@ -151,18 +199,18 @@ func (m *maildrop) take(path string) bool {
 	var refused *submit.Refusal
 	switch {
 	case errors.Is(err, submit.ErrIncomplete):
-		return m.clean(path)
+		return m.clean(path), false
 	case err == nil:
 		if err := os.Remove(path); err != nil {
-			m.log.Error("a message was taken from the maildrop and cannot be removed from it; it will be taken again", "file", path, "error", err)
-			return false
+			m.log.Error("a message was taken from the maildrop and cannot be removed from it; remove it, or it is taken again after a restart", "file", path, "error", err)
+			return false, false
 		}
-		return true
+		return true, false
 	case errors.As(err, &refused) && refused.Reply.Permanent():
-		return m.setAside(path, user, s, refused)
+		return m.setAside(path, user, s, refused), true
 	}
 	m.log.Warn("a message waits in the maildrop", "file", path, "uid", user, "error", err)
-	return false
+	return false, !errors.Is(err, fs.ErrPermission)
 }
 
 // load reads a file.

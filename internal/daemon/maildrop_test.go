@@ -105,3 +105,52 @@ func TestMaildropModes(t *testing.T) {
 		}
 	}
 }
+
+// A file that is not complete yet is taken in once it is, and not read again before it has
+// changed; neither is one that this process may not read.
+func TestMaildropLater(t *testing.T) {
+	from, dir := t.TempDir(), t.TempDir()
+	leave(t, from, "<1>", "a@d.test")
+	whole, err := filepath.Glob(filepath.Join(from, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(whole[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := openMaildrop(configure(t, dir, ""), quiet.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(m.dir, "drop-x")
+	look := func(what string, content []byte, old bool, want bool) {
+		t.Helper()
+		if err := os.WriteFile(path, content, 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if old {
+			long := time.Now().Add(-2 * dropOld)
+			if err := os.Chtimes(path, long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if done := m.look("drop-x"); done != want {
+				t.Errorf("%s: done with: %v", what, done)
+			}
+		}
+	}
+	look("half of it", content[:len(content)/2], false, false)
+	look("half of it, a day ago", content[:len(content)/2], true, true)
+	m.sessions.Close() // there is no daemon
+	look("all of it", content, false, false)
+	if again := m.looked["drop-x"]; again.until.IsZero() || again.size != int64(len(content)) {
+		t.Errorf("a whole message: %+v", again)
+	}
+	m.sizeMax = 10
+	m.looked["drop-x"] = looked{}
+	if !m.look("drop-x") {
+		t.Error("a message that is too large is still there")
+	}
+}
