@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/sasl"
 )
@@ -115,9 +116,12 @@ func header() []string {
 	}
 }
 
+// lockWait is how long a change waits for others, each of which takes a fraction of a second.
+const lockWait = 30 * time.Second
+
 // edit changes the lines of a file. What cannot be read is not changed.
 func edit(path string, create bool, readers int, change func([]string) ([]string, error)) error {
-	unlock, err := lockDirectory(filepath.Dir(path))
+	unlock, err := lockDirectory(filepath.Dir(path), lockWait)
 	if err != nil {
 		return fmt.Errorf("users: lock %s: %w", filepath.Dir(path), err)
 	}

@@ -3,19 +3,36 @@
 package users
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"syscall"
+	"time"
 )
 
+// lockPause is the time between attempts to lock.
+const lockPause = 20 * time.Millisecond
+
 // lockDirectory keeps other changes in a directory waiting. The lock is on the directory,
-// since the file is replaced, and ends with the process.
-func lockDirectory(dir string) (unlock func(), err error) {
+// since the file is replaced, and ends with the process. Whoever can read the directory can
+// lock it, so it does not wait for ever.
+func lockDirectory(dir string, wait time.Duration) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX); err != nil {
+	for end := time.Now().Add(wait); ; time.Sleep(lockPause) {
+		err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if errors.Is(err, syscall.EWOULDBLOCK) && time.Now().Before(end) {
+			continue
+		}
 		d.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = fmt.Errorf("another program has locked it for %s: end that program, which fuser or lsof names", wait)
+		}
 		return nil, err
 	}
 	return func() { d.Close() }, nil
