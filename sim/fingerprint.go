@@ -213,7 +213,8 @@ func (f *fingerprint) unless(name, text string) {
 // unlessZero are the fields for which the same holds.
 var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[mail.Opening]():          fieldsOf[mail.Opening]("Source", "Security"),
-	reflect.TypeFor[mail.OpenedConnection](): fieldsOf[mail.OpenedConnection]("Unbound", "Insecure", "Security"),
+	reflect.TypeFor[mail.OpenedConnection](): fieldsOf[mail.OpenedConnection]("Unbound", "Insecure", "Security", "Measure"),
+	reflect.TypeFor[mail.Closing]():          fieldsOf[mail.Closing]("Measure"),
 	reflect.TypeFor[qmgr.Feedback]():         fieldsOf[qmgr.Feedback]("Source"),
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
 	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority"),
@@ -270,6 +271,9 @@ func (f *fingerprint) result(r *mail.DeliveryResult) {
 	f.mix(uint64(r.Reused))
 	if r.Security != (mail.Security{}) {
 		f.value(reflect.ValueOf(r.Security))
+	}
+	if r.Measure != nil {
+		f.value(reflect.ValueOf(r.Measure))
 	}
 }
 

@@ -129,6 +129,9 @@ func fill(v reflect.Value) {
 		for i := range v.NumField() {
 			fill(v.Field(i))
 		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		fill(v.Index(0))
@@ -171,6 +174,9 @@ func alter(v reflect.Value, where string, changed func(where string)) {
 		for i := range v.NumField() {
 			alter(v.Field(i), where+"."+v.Type().Field(i).Name, changed)
 		}
+	case reflect.Pointer:
+		alter(v.Elem(), where, changed)
+		try(" nil", reflect.Zero(v.Type()))
 	case reflect.Slice:
 		for i := range v.Len() {
 			alter(v.Index(i), fmt.Sprintf("%s[%d]", where, i), changed)
