@@ -3,11 +3,15 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/dkim/keyring"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/internal/certificate"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
@@ -183,19 +187,65 @@ func readFingerprints(path string) ([]certificate.Fingerprint, error) {
 const ExpiryNotice = 14 * 24 * time.Hour
 
 // CheckFiles reads the files that the configuration names, besides itself. It returns
-// those that cannot be used as an error, and warnings of certificates that expire soon.
+// those that cannot be used as an error, and warnings of certificates that expire soon and
+// of programs that are not there.
 func (c *Config) CheckFiles(now time.Time) ([]Warning, error) {
 	set, err := c.LoadCertificates()
 	_, clients := c.ClientCertificates()
-	_, maps := c.LoadRewriting()
+	_, rewriting := c.LoadRewriting()
 	_, logins := c.OpenUsers()
 	_, _, certification := c.Certification()
 	_, credentials := c.LoadCredentials()
 	_, classes := c.Replies()
-	if err := errors.Join(credentials, err, clients, maps, logins, certification, classes); err != nil {
+	_, signatures := keyring.Load(c.Keyring())
+	if err := errors.Join(credentials, err, clients, rewriting, logins, certification, classes, signatures, c.checkIdentities()); err != nil {
 		return nil, err
 	}
-	return c.ExpiryWarnings(set, now), nil
+	return append(c.ExpiryWarnings(set, now), c.missingPrograms()...), nil
+}
+
+// checkIdentities returns what is wrong with the files of TLS to receivers. What several
+// transports inherit is reported once.
+func (c *Config) checkIdentities() error {
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
+		t := c.Transports[name]
+		if !t.Type.connects() {
+			continue
+		}
+		err := t.SMTP.TLS.CheckFiles()
+		if err != nil && !slices.ContainsFunc(wrong, func(other error) bool { return other.Error() == err.Error() }) {
+			wrong = append(wrong, err)
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// missingPrograms returns warnings of programs of transports that are not there: the daemon
+// starts without them, and their mail waits.
+func (c *Config) missingPrograms() []Warning {
+	var list []Warning
+	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
+		t := c.Transports[name]
+		if t.Type != TypePipe {
+			continue
+		}
+		info, err := os.Stat(t.Pipe.Command[0])
+		wrong := ""
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			wrong = "there is no such file"
+		case err != nil:
+			continue // the daemon's user may see more than this one
+		case info.IsDir() || info.Mode().Perm()&0o111 == 0:
+			wrong = "this is not a program (no permission to execute it)"
+		default:
+			continue
+		}
+		key := fullName(transportTable(name), "command")
+		list = append(list, Warning{Key: key, Line: c.lines[key], Message: fmt.Sprintf("%s: %s; mail of this transport waits until there is one", t.Pipe.Command[0], wrong)})
+	}
+	return list
 }
 
 // ExpiryWarnings returns warnings of certificates that have expired, or soon will.

@@ -130,7 +130,11 @@ func (l *loader) checkHeaderRule(t *tomlfile.Table, r *HeaderRule) {
 	names := l.listenerNames()
 	for _, name := range r.Listeners {
 		if !slices.Contains(names, name) {
-			about("listener", fmt.Sprintf("there is no listener %q", name), didYouMean(name, names))
+			hint := didYouMean(name, names)
+			if hint == "" {
+				hint = "there are " + strings.Join(names, ", ")
+			}
+			about("listener", fmt.Sprintf("there is no listener %q", name), hint)
 		}
 	}
 }

@@ -22,6 +22,9 @@ func didYouMean(name string, names []string) string {
 // parameter of Postfix that has another name here, or be misspelled.
 func suggest(name, table string) string {
 	if table == tableTransport {
+		if note, ok := foreignAttributes[name]; ok {
+			return note
+		}
 		for _, p := range transportParameters {
 			if p.global == name || "smtp_"+p.name == name {
 				return fmt.Sprintf("in a transport it is called %s", p.name)
@@ -44,6 +47,11 @@ func suggest(name, table string) string {
 	if table != tableTop && topLevel(name) {
 		return fmt.Sprintf("%s is not part of a table: set it above the first [table] of the file", tomlfile.QuoteKey(name))
 	}
+	// The exact name of a parameter of Postfix precedes all guesses: smtpd_tls_cert_file is not
+	// smtp_tls_cert_file with a letter too many.
+	if note, ok := Foreign(name); ok {
+		return note
+	}
 	listed := slices.ContainsFunc(listedTables, func(of string) bool { return slices.Contains(namesOf(of), name) })
 	if table != tableTransport && !listed {
 		if hint := suggestTransport(name, namesOf(table)); hint != "" {
@@ -62,9 +70,6 @@ func suggest(name, table string) string {
 				return fmt.Sprintf("write %s under [%s]", p.name, s.table)
 			}
 		}
-	}
-	if note, ok := Foreign(name); ok {
-		return note
 	}
 	return didYouMean(name, namesOf(table))
 }

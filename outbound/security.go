@@ -72,6 +72,12 @@ func (t *TLSConfig) load() (identity, error) {
 	return id, nil
 }
 
+// CheckFiles returns what is wrong with the files, as New would.
+func (t *TLSConfig) CheckFiles() error {
+	_, err := t.load()
+	return err
+}
+
 // A protection is how one connection is to be secured, and what has come of it.
 type protection struct {
 	tlspolicy.Requirement

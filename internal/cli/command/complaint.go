@@ -66,7 +66,9 @@ func Complain(w io.Writer, program string, err error) exit.Code {
 		WritePlain(w, mistakes.String())
 		return code
 	}
-	fmt.Fprintf(w, "%s: %s\n", program, human.Plain(err.Error()))
+	for line := range strings.Lines(err.Error()) { // errors that were joined are on lines of their own
+		fmt.Fprintf(w, "%s: %s\n", program, human.Plain(strings.TrimSuffix(line, "\n")))
+	}
 	if hint != "" {
 		fmt.Fprintln(w, hint)
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,5 +38,15 @@ func TestExitCodes(t *testing.T) {
 		if got, _ := codeOf(c.err); got != c.want {
 			t.Errorf("%T %v: %d, want %d", c.err, c.err, got, c.want)
 		}
+	}
+}
+
+// Errors that were joined, as those of several files, are on lines of their own: an operator
+// must see where one ends.
+func TestComplainOnLines(t *testing.T) {
+	var b bytes.Buffer
+	Complain(&b, "posthaste", exit.New(exit.Config, errors.Join(errors.New("one\x1b[2J"), errors.New("two")), "What to do."))
+	if got, want := b.String(), "posthaste: one?[2J\nposthaste: two\nWhat to do.\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

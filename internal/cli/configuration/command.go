@@ -27,8 +27,11 @@ func newConfigCheckCommand() *cobra.Command {
 		Long: `Report all mistakes in a configuration file, each with its line, its column and the
 allowed values. The exit status is 78 if there are mistakes. Values that have no
 effect, such as a limit that a stricter one keeps from being reached, cause a
-warning, and so do certificates that expire within 14 days. The files of certificates
-must be readable by the user who runs the command.
+warning, and so do certificates that expire within 14 days.
+
+The files that the configuration names are read, too: certificates, users, maps,
+credentials, and private keys. Run the command as the user that runs the daemon: it
+must be able to read them, and a group that may read secrets must be one of its own.
 
 Run it before a reload: if the new configuration has a mistake, the daemon keeps
 the old one, and only its log says so.`,
