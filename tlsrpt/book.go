@@ -8,15 +8,21 @@ import (
 
 // Bounds of a Book.
 const (
-	DomainsMax  = 20000 // policy domains of one day
-	PoliciesMax = 20    // policies of one domain on one day
-	FailuresMax = 100   // kinds of failures under one policy
+	DomainsMax  = 20000  // policy domains of one day
+	PoliciesMax = 20     // policies of one domain on one day
+	FailuresMax = 100    // kinds of failures under one policy
+	AccountsMax = 50000  // policies of all domains and days
+	KindsMax    = 200000 // kinds of failures under all of them
+	linesMax    = 64     // of Policy.Text and Policy.MX
 )
 
 // A Book counts sessions. The zero Book is empty. It is not safe for concurrent use.
 type Book struct {
 	days    map[Day]map[string][]*account
 	Skipped uint64 // sessions that were not counted because of a bound
+
+	accounts int // in all
+	kinds    int // of failures, in all
 }
 
 // An account is a Section that grows.
@@ -39,17 +45,20 @@ func (b *Book) Success(day Day, domain string, p Policy, sessions uint64) {
 // failure.
 func (b *Book) Failure(day Day, domain string, p Policy, f Failure) {
 	if a := b.account(day, domain, p, f.Sessions); a != nil {
-		a.fail(f)
+		b.fail(a, f)
 	}
 }
 
-func (a *account) fail(f Failure) {
+// fail counts a failure; of a kind that there is no room for, without its particulars.
+func (b *Book) fail(a *account, f Failure) {
 	n := f.Sessions
 	f.Sessions = 0
-	if _, known := a.failed[f]; !known && len(a.failed) >= FailuresMax {
+	if _, known := a.failed[f]; !known && (len(a.failed) >= FailuresMax || b.kinds >= KindsMax) {
 		f = Failure{Result: f.Result}
 	}
+	before := len(a.failed)
 	a.failed[f] += n
+	b.kinds += len(a.failed) - before
 }
 
 // account returns the account of a policy, or nil if there is no room for it.
@@ -62,6 +71,7 @@ func (b *Book) account(day Day, domain string, p Policy, sessions uint64) *accou
 		domains = make(map[string][]*account)
 		b.days[day] = domains
 	}
+	p.Text, p.MX = p.Text[:min(len(p.Text), linesMax)], p.MX[:min(len(p.MX), linesMax)]
 	key := fmt.Sprintf("%q %q %q %q", p.Type, p.Domain, p.Text, p.MX)
 	list := domains[domain]
 	for _, a := range list {
@@ -69,10 +79,11 @@ func (b *Book) account(day Day, domain string, p Policy, sessions uint64) *accou
 			return a
 		}
 	}
-	if len(list) == 0 && len(domains) >= DomainsMax || len(list) >= PoliciesMax {
+	if len(list) == 0 && len(domains) >= DomainsMax || len(list) >= PoliciesMax || b.accounts >= AccountsMax {
 		b.Skipped += sessions
 		return nil
 	}
+	b.accounts++
 	a := &account{policy: p, key: key, failed: make(map[Failure]uint64)}
 	domains[domain] = append(list, a)
 	return a
@@ -84,7 +95,7 @@ func (b *Book) Merge(day Day, domain string, sections []Section) {
 		if a := b.account(day, domain, s.Policy, s.Summary.Successful+s.Summary.Failed); a != nil {
 			a.successful += s.Summary.Successful
 			for _, f := range s.Failures {
-				a.fail(f)
+				b.fail(a, f)
 			}
 		}
 	}
@@ -133,4 +144,20 @@ func compare(a, b Failure) int {
 }
 
 // Forget removes the counts of a day.
-func (b *Book) Forget(day Day) { delete(b.days, day) }
+func (b *Book) Forget(day Day) {
+	for domain := range b.days[day] {
+		b.ForgetDomain(day, domain)
+	}
+}
+
+// ForgetDomain removes the counts of a domain on a day.
+func (b *Book) ForgetDomain(day Day, domain string) {
+	for _, a := range b.days[day][domain] {
+		b.accounts--
+		b.kinds -= len(a.failed)
+	}
+	delete(b.days[day], domain)
+	if len(b.days[day]) == 0 {
+		delete(b.days, day)
+	}
+}

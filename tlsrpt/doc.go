@@ -9,6 +9,6 @@
 // Everything in a report comes from the domain that gets it, or is our own address. Still it
 // has bounds, since a domain has as many hosts as it likes: beyond FailuresMax kinds of
 // failures under one policy they are counted without addresses, beyond PoliciesMax
-// policies of a domain or DomainsMax domains of a day they are not counted, and Skipped
+// policies of a domain, DomainsMax domains of a day or AccountsMax policies in all they are not counted, and Skipped
 // says how many.
 package tlsrpt

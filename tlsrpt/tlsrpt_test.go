@@ -113,6 +113,83 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The example of RFC 8460, Appendix B, is read and written as it is.
+func TestExample(t *testing.T) {
+	const example = `{
+		"organization-name": "Company-X",
+		"date-range": {"start-datetime": "2016-04-01T00:00:00Z", "end-datetime": "2016-04-01T23:59:59Z"},
+		"contact-info": "sts-reporting@company-x.example",
+		"report-id": "5065427c-23d3-47ca-b6e0-946ea0e8c4be",
+		"policies": [{
+			"policy": {"policy-type": "sts", "policy-string": ["version: STSv1", "mode: testing", "mx: *.mail.company-y.example", "max_age: 86400"],
+				"policy-domain": "company-y.example", "mx-host": ["*.mail.company-y.example"]},
+			"summary": {"total-successful-session-count": 5326, "total-failure-session-count": 303},
+			"failure-details": [
+				{"result-type": "certificate-expired", "sending-mta-ip": "2001:db8:abcd:0012::1", "receiving-mx-hostname": "mx1.mail.company-y.example",
+					"failed-session-count": 100},
+				{"result-type": "starttls-not-supported", "sending-mta-ip": "2001:db8:abcd:0013::1", "receiving-mx-hostname": "mx2.mail.company-y.example",
+					"receiving-ip": "203.0.113.56", "failed-session-count": 200,
+					"additional-information": "https://reports.company-x.example/report_info?id=5065427c-23d3#StarttlsNotSupported"},
+				{"result-type": "validation-failure", "sending-mta-ip": "198.51.100.62", "receiving-ip": "203.0.113.58",
+					"receiving-mx-hostname": "mx-backup.mail.company-y.example", "failed-session-count": 3,
+					"failure-reason-code": "X509_V_ERR_PROXY_PATH_LENGTH_EXCEEDED"}
+			]}]}`
+	var want, got any
+	var r Report
+	for _, v := range []any{&want, &r} {
+		d := json.NewDecoder(strings.NewReader(example))
+		d.DisallowUnknownFields()
+		if err := d.Decode(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := r.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s", text)
+	}
+	sections, err := json.Marshal(r.Sections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseSections(sections); err != nil {
+		t.Error(err)
+	}
+}
+
+// All domains and days together have bounds, too, and forgetting gives room.
+func TestBoundsOfAll(t *testing.T) {
+	var b Book
+	for i := range AccountsMax + 5 {
+		b.Success(today+Day(i%4), fmt.Sprint(i/4), plain, 1)
+	}
+	if b.Skipped != 5 || b.accounts != AccountsMax {
+		t.Errorf("%d skipped, %d accounts", b.Skipped, b.accounts)
+	}
+	b.kinds = KindsMax
+	b.Failure(today, "0", plain, expired("mx.example.com", 1))
+	if s := b.Sections(today, "0")[0]; s.Summary != (Summary{1, 1}) || s.Failures[0] != (Failure{Result: CertificateExpired, Sessions: 1}) {
+		t.Errorf("%+v", s)
+	}
+	b.kinds -= KindsMax
+	for _, day := range b.Days() {
+		b.Forget(day)
+	}
+	if b.accounts != 0 || b.kinds != 0 || len(b.Days()) != 0 {
+		t.Errorf("%d accounts, %d kinds, %v", b.accounts, b.kinds, b.Days())
+	}
+	many := Policy{Type: TLSA, Domain: "a.test", Text: slices.Repeat([]string{"3 1 1 00"}, 1000)}
+	b.Success(today, "a.test", many, 1)
+	if s := b.Sections(today, "a.test")[0]; len(s.Policy.Text) != linesMax {
+		t.Errorf("%d lines of a policy", len(s.Policy.Text))
+	}
+}
+
 // Days are UTC days, whatever the zone of the clock.
 func TestDays(t *testing.T) {
 	zone := time.FixedZone("", -10*60*60)
