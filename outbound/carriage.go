@@ -25,6 +25,7 @@ type carriage struct {
 // start begins a transaction. Its content, if it has any, is opened now, and so
 // verified before the server is sent anything about the message.
 func (k *Conn) start(ctx context.Context, l letter) {
+	k.telling.carries(&l.delivery)
 	c := k.newCarriage()
 	c.id, c.delivery, c.began, c.reused = l.id, l.delivery, time.Now(), k.line.session.Mails()
 	k.carriages = append(k.carriages, c)

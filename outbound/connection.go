@@ -24,6 +24,7 @@ type Conn struct {
 
 	protect  *protection   // until the session is ready
 	security mail.Security // what was negotiated
+	telling  *telling      // nil: nobody wants to know
 
 	// Owned by the goroutine of Run.
 	staged    []letter     // sent and not begun

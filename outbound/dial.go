@@ -31,6 +31,7 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 	}
 	protect, why := c.protectionOf(ctx, config, &o)
 	if !why.IsZero() {
+		c.tellRefused(&o, from.addr, protect)
 		return nil, mail.OpenedConnection{Insecure: true, Reply: why}
 	}
 	k, opened := c.open(ctx, config, o, from, protect)
@@ -60,6 +61,7 @@ func (c *Client) open(ctx context.Context, config *TransportConfig, o mail.Openi
 	}
 	opened := mail.OpenedConnection{RTT: time.Since(began)}
 	k := newConn(c, config, o, from.hello, sock, protect)
+	k.telling = c.telling(&o, protect, sock)
 	if failure, ok := k.greet(ctx); !ok {
 		c.count.handshakeFails.Add(1)
 		c.unauthenticated(&failure, protect.login, o.Host)
@@ -67,6 +69,9 @@ func (c *Client) open(ctx context.Context, config *TransportConfig, o mail.Openi
 		opened.Reply = atTheDoor(failure)
 		protect.failed = failure.Kind == client.FailSecurity || failure.Stage == client.WaitHandshake && failure.Kind != client.FailAbandoned
 		opened.Insecure = protect.failed || failure.Stage == client.WaitAuth && failure.Kind != client.FailAbandoned
+		if protect.failed && protect.Use != tlspolicy.UseIfOffered { // else plaintext is next
+			k.telling.failed(protect, failure.Stage)
+		}
 		return nil, opened
 	}
 	if protect.Keyword && !k.line.session.Caps().RequireTLS {
@@ -74,6 +79,7 @@ func (c *Client) open(ctx context.Context, config *TransportConfig, o mail.Openi
 		k.line.close()
 		return nil, mail.OpenedConnection{Insecure: true, Reply: keywordMissing(hostLabel(o.Host))}
 	}
+	k.telling.ready(protect, k.security)
 	opened.Security, k.protect = k.security, nil // thousands may be idle
 	opened.RTT = max(opened.RTT, k.hello)
 	opened.Connect = time.Since(began)

@@ -85,10 +85,12 @@ type protection struct {
 	nexthop   string
 	transport string
 	tlsa      dane.Answer // CheckTLSA: by what the certificate is judged
+	records   tlspolicy.Records
 	identity
 	trust  mail.Trust
 	login  *login // nil: we do not authenticate
 	failed bool   // TLS could not be negotiated
+	fault  Fault  // of the certificate, whether or not it matters
 }
 
 // protectionOf returns how a connection is to be secured; a reply that is not zero says why
@@ -111,6 +113,7 @@ func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *m
 		records = recordsOf(p.tlsa.State)
 	}
 	var why mail.Reply
+	p.records = records
 	p.Requirement, why = demand.For(records)
 	if !why.IsZero() {
 		why.Text = hostLabel(o.Host) + ": " + why.Text
@@ -159,7 +162,8 @@ func (p *protection) serverName() string {
 
 // verify judges a connection. It is called for resumed sessions, too.
 func (p *protection) verify(state tls.ConnectionState) (err error) {
-	if p.trust, err = p.judge(state.PeerCertificates); p.Check == tlspolicy.CheckNothing {
+	p.trust, err = p.judge(state.PeerCertificates)
+	if p.fault = faultOf(p, err); p.Check == tlspolicy.CheckNothing {
 		return nil
 	}
 	return err
