@@ -21,6 +21,9 @@ type Config struct {
 
 	// Quotas returns the quotas, in any order; nil if there are none.
 	Quotas func(context.Context) (QuotaPage, error)
+	// TLSReports returns the domains of a day with a report, and the JSON of one of them, or of
+	// none for ""; nil if none are made.
+	TLSReports func(day, domain string) (TLSReportPage, error)
 
 	// ReplyClass returns the class of a reply (package replies), "" if there is none; nil if
 	// there are no classes.

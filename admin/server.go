@@ -224,6 +224,8 @@ func (s *Server) register() {
 		"Those with the most waiting come first. Mail that was not classified is in no flow."), s.flows)
 	huma.Register(s.api, operation("quotas", http.MethodGet, "/v1/quotas", "Quotas of classes, tenants and flows, and how much of them is used",
 		"Those of which the largest part is used come first."), s.quotas)
+	huma.Register(s.api, operation("tls-reports", http.MethodGet, "/v1/tls-reports", "Reports on TLS (TLSRPT) as they would be sent now",
+		"Counts are kept until their report has been sent, or was dropped."), s.tlsReports)
 	huma.Register(s.api, operation("sources", http.MethodGet, "/v1/sources", "The addresses that mail leaves from, and what they send"), s.sources)
 	huma.Register(s.api, operation("warmup", http.MethodPost, "/v1/sources/{name}/warmup", "Change where a source is in its warm-up"), s.adjustWarmup)
 	huma.Register(s.api, operation("hold", http.MethodPost, "/v1/messages/hold", "Hold messages until they are released",

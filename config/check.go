@@ -35,6 +35,7 @@ func (l *loader) check() {
 	l.checkNexthops()
 	l.checkPrograms()
 	l.checkSecurity()
+	l.checkTLSReports()
 	l.checkHostname()
 	if !l.src.Wrong() {
 		l.checkPackages()

@@ -112,6 +112,8 @@ type Config struct {
 	Spooling Spooling // [spool]
 	Log      Log      // [log]
 
+	TLSReports TLSReports // [tls_reports]
+
 	env      Environment
 	explicit map[string]bool // keys that the file sets
 	lines    map[string]int  // their lines in the file

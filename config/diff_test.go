@@ -91,7 +91,7 @@ func effects(c *Config) (reloaded, started []any) {
 		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup, c.Maildrop,
-		c.Log, d.Grace, d.Readers, c.DKIM.Concurrency,
+		c.Log, d.Grace, d.Readers, c.DKIM.Concurrency, c.TLSReports,
 	}
 	for _, name := range bothKeys(c.Transports, nil) {
 		started = append(started, c.Transports[name].Type)
@@ -233,6 +233,10 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			case "listener":
 				header += "field = \"A\"\n"
 				value = `["submission_socket"]`
+			}
+		case tableTLSReports:
+			if header = "[tls_reports]\n"; p.Name != "organization" {
+				header += "organization = \"o\"\n"
 			}
 		case tableCertificate:
 			header, usual, value = "[[certificate]]\ncert = \"/c\"\n", "key = \"/k\"\n", `"/l"`

@@ -306,7 +306,7 @@ func samples(p Parameter) []string {
 		return []string{"true", "false"}
 	case "feedback":
 		return []string{"0", "1", "0.25", `"1/8"`, `"1/concurrency"`, `"0.5/sqrt_concurrency"`}
-	case "text":
+	case "text", "name", "contact":
 		return []string{`"some text"`, `'\ " #'`}
 	case "nexthop":
 		return []string{`"[a.example]:26"`, `"a.example, [192.0.2.1]"`, `""`}
@@ -323,7 +323,7 @@ func samples(p Parameter) []string {
 	case "list of patterns":
 		return []string{`[".mx.example", "MX*.a.example"]`, `"mx.example"`}
 	case "list of domains":
-		if p.Name == "masquerade_domains" || p.Name == "user_domains" {
+		if p.Name == "masquerade_domains" || p.Name == "user_domains" || p.Name == "exclude" {
 			return []string{`["a.example", "b.example"]`}
 		}
 		return []string{`["a.example", ".b.example"]`}
@@ -412,6 +412,10 @@ func randomFile(rng *rand.Rand) string {
 			to = tableClass + "." + []string{"otp", "bulk", "normal", "9"}[rng.IntN(4)]
 			if tables[to] == nil && rng.IntN(2) == 0 {
 				table(to).WriteString("max_share = 20\npriority = \"strict\"\n")
+			}
+		case tableTLSReports:
+			if tables[to] == nil && p.Name != "organization" {
+				table(to).WriteString("organization = \"o\"\n")
 			}
 		case tableHeaderRule:
 			to = fmt.Sprint(tableHeaderRule, " ", rng.IntN(2))

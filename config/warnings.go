@@ -47,6 +47,7 @@ func (c *Config) Warnings() []Warning {
 	w.listeners()
 	w.records()
 	w.replyRules()
+	w.tlsReports()
 	return w.list
 }
 

@@ -185,6 +185,17 @@ func (c *Client) Quotas(ctx context.Context, kind, name string, limit int) (admi
 	return page, c.get(ctx, "/v1/quotas", values, &page)
 }
 
+// TLSReports returns the domains of which a day ("2026-11-23", in UTC) has a report on TLS, and
+// the report on one of them if domain is not "".
+func (c *Client) TLSReports(ctx context.Context, day, domain string) (admin.TLSReportPage, error) {
+	values := url.Values{"day": {day}}
+	if domain != "" {
+		values.Set("domain", domain)
+	}
+	var page admin.TLSReportPage
+	return page, c.get(ctx, "/v1/tls-reports", values, &page)
+}
+
 // Sources returns the addresses that mail leaves from, with at most sites destinations of
 // each.
 func (c *Client) Sources(ctx context.Context, sites int) (admin.SourcePage, error) {

@@ -93,7 +93,7 @@ func TestReloadDuringLookup(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		}))
-		r := router{a}
+		r := router{agents: a}
 		if to := r.Route("", []mail.Recipient{{Address: "u@gone.test"}})[0]; !to.NeedsLookup {
 			t.Fatalf("the route is known: %+v", to)
 		}

@@ -41,6 +41,7 @@ import (
 	"github.com/posthaste-mta/posthaste/resolve"
 	"github.com/posthaste-mta/posthaste/route"
 	"github.com/posthaste-mta/posthaste/spool"
+	"github.com/posthaste-mta/posthaste/tlsrpt/courier"
 )
 
 // A Daemon is the whole program at work: everything that New opens, run
@@ -56,6 +57,7 @@ type Daemon struct {
 	policy        *policy
 	agents        *agents
 	sts           *stsFinder
+	tlsReports    *tlsReports // nil: none
 	quotas        *inbound.Quotas
 	certificates  certificates
 	certification *certification
@@ -78,13 +80,14 @@ type Daemon struct {
 
 // Options are what a daemon is given besides its configuration.
 type Options struct {
-	Log       *slog.Logger
-	Version   string
-	Listeners []net.Listener // instead of those in the configuration (systemd); none: those
-	Machine   machine.Limits // the limits of this process
-	Tracer    driver.Tracer  // receives all events and actions of the scheduler; nil: no recording
-	STS       mtasts.Config  // how policies of domains are fetched; the daemon sets what it knows better
-	LastWords func()         // writes the log out before the process ends against its will; nil: nothing
+	Log        *slog.Logger
+	Version    string
+	Listeners  []net.Listener // instead of those in the configuration (systemd); none: those
+	Machine    machine.Limits // the limits of this process
+	Tracer     driver.Tracer  // receives all events and actions of the scheduler; nil: no recording
+	TLSReports courier.Config // how reports on TLS are sent; the daemon sets what it knows better
+	STS        mtasts.Config  // how policies of domains are fetched; the daemon sets what it knows better
+	LastWords  func()         // writes the log out before the process ends against its will; nil: nothing
 }
 
 // New opens the spool and the listeners. Nothing runs yet; if it fails, nothing
@@ -95,6 +98,9 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	d.settled.add(cfg)
 	d.sts = newSTSFinder(cfg, &d.options, d.agents)
 	d.certification = newCertification()
+	if d.tlsReports, err = newTLSReports(cfg, d); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			d.Close()
@@ -180,7 +186,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 		return err
 	}
 	d.driver, err = driver.New(d.driverConfig(cfg.Config), driver.Ports{
-		Spool: d.spool, Router: router{d.agents}, Finder: router{d.agents}, Reporter: reporter,
+		Spool: d.spool, Router: router{d.agents, d.tlsReports}, Finder: router{d.agents, d.tlsReports}, Reporter: reporter,
 		Connector: d.agents, Hosts: d.spool, Notebook: d.spool, Replies: d.replies.book,
 		Agent: func(string) driver.Agent { return d.agents },
 	})
@@ -196,7 +202,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 		return err
 	}
 	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page, ReplyClass: d.replies.class}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, ReplyClass: d.replies.class}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	return err
 }
 
@@ -274,6 +280,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	}
 	send.Log, send.Seed, send.TLSA = d.log, uint64(time.Now().UnixNano()), resolver
 	send.Credentials = credentials
+	send.Sessions = d.tlsReports.watch()
 	client, err := outbound.New(send, resolver, bodies{d.spool}, nil)
 	if err != nil {
 		resolver.Close()
@@ -383,6 +390,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 		})
 	}
 	keeping.Go(func() { d.keepCertificate(taking) })
+	if d.tlsReports != nil {
+		keeping.Go(func() {
+			defer d.options.atPanic()
+			d.tlsReports.Run(taking)
+		})
+	}
 	d.mu.Lock()
 	listeners := d.listeners(d.current)
 	d.mu.Unlock()
@@ -508,6 +521,9 @@ func (d *Daemon) Close() {
 	}
 	d.sts.close()
 	d.agents.close()
+	if d.tlsReports != nil {
+		d.tlsReports.Close() // with the last sessions
+	}
 	if d.spool != nil {
 		if err := d.spool.Close(); err != nil {
 			d.log.Error("the spool could not be closed", "error", err)

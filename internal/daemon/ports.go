@@ -130,18 +130,25 @@ func reportError(err error) error {
 
 // router answers the driver from what is in force; a lookup ends with what it
 // began with.
-type router struct{ agents *agents }
+type router struct {
+	agents  *agents
+	reports *tlsReports // nil: none
+}
 
 func (r router) Route(sender mail.Address, recipients []mail.Recipient) []mail.Route {
 	set := r.agents.join()
 	defer set.users.Done()
-	return set.router.RouteFrom(sender, recipients)
+	routes := set.router.RouteFrom(sender, recipients)
+	r.reports.notes(routes...)
+	return routes
 }
 
 func (r router) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
 	set := r.agents.join()
 	defer set.users.Done()
-	return set.router.Lookup(ctx, transport, nexthop)
+	to := set.router.Lookup(ctx, transport, nexthop)
+	r.reports.notes(to)
+	return to
 }
 
 // verifier answers inbound from memory where it can, and asks the core for a lookup

@@ -61,6 +61,15 @@ func (s *stsFinder) Enforced(ctx context.Context, domain string) (mx []string, e
 	return p.MX, ok && p.Mode == mtasts.Enforce, err
 }
 
+// status returns what is known of a domain's policy. It asks nobody.
+func (s *stsFinder) status(domain string) (mtasts.Status, bool) {
+	store := s.opened()
+	if store == nil {
+		return mtasts.Status{}, false
+	}
+	return store.Status(domain)
+}
+
 var errSTSClosed = errors.New("MTA-STS policies are not looked up any more")
 
 // opened returns the store; nil after the end.
