@@ -116,6 +116,7 @@ func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *m
 	p.records = records
 	p.Requirement, why = demand.For(records)
 	if !why.IsZero() {
+		p.fault = refusals[records]
 		why.Text = hostLabel(o.Host) + ": " + why.Text
 		if p.tlsa.Why != "" {
 			why.Text += ": " + p.tlsa.Why

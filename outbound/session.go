@@ -90,14 +90,13 @@ func sessionOf(o *mail.Opening, p *protection) Session {
 
 // tellRefused tells of a host that must not be used; without a protection because of its name.
 func (c *Client) tellRefused(o *mail.Opening, from netip.Addr, p *protection) {
-	if c.cfg.Sessions == nil || !wantsAccount(o) {
-		return
+	if c.cfg.Sessions == nil || !wantsAccount(o) || p != nil && p.fault == FaultNone {
+		return // or there is no password, which says nothing of the host
 	}
 	s := sessionOf(o, p)
 	s.From, s.Failed, s.Fault = from, true, FaultNotPermitted
 	if p != nil {
-		s.Fault = [...]Fault{tlspolicy.RecordsNone: FaultNoRecords, tlspolicy.RecordsUsable: FaultMismatch, tlspolicy.RecordsUnusable: FaultRecords,
-			tlspolicy.RecordsFailed: FaultDNSSEC}[p.records]
+		s.Fault = p.fault
 	}
 	c.cfg.Sessions(s)
 }
@@ -177,3 +176,6 @@ func faultOf(p *protection, err error) Fault {
 	}
 	return FaultUntrusted
 }
+
+// refusals are why a host must not be used, by its TLSA records.
+var refusals = [...]Fault{tlspolicy.RecordsNone: FaultNoRecords, tlspolicy.RecordsUsable: FaultMismatch, tlspolicy.RecordsUnusable: FaultRecords, tlspolicy.RecordsFailed: FaultDNSSEC}
