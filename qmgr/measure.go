@@ -47,7 +47,7 @@ func (d *queue) resting(now mail.Instant) bool { return d.measures != nil && d.m
 // measure takes what a rule demands because of a reply. Mail that was put off says what
 // was said about it before, and is no destination.
 func (q *Qmgr) measure(d *queue, m *mail.Measure) {
-	if m == nil || d.instead != (mail.Origin{}) {
+	if m == nil || d.transport.Name == TransportRetry || d.transport.Name == TransportError {
 		return
 	}
 	if d.measures == nil {

@@ -112,7 +112,7 @@ func bySendmail(ctx context.Context, o options, d *daemon.Daemon, f *measure.Fig
 	if err != nil {
 		return err
 	}
-	f.AtMost(what+"largest memory of sendmail itself", w.largest(), 50, "MB")
+	f.AtMost(what+"largest memory of sendmail itself", w.largest(), 55, "MB") // most of it the program, which has grown
 	return nil
 }
 
