@@ -68,11 +68,12 @@ func (p *Pool) takes(sh *siteHost, h *host, now mail.Instant) bool {
 	return a == nil || !a.full(sh.limits.Connections)
 }
 
-// ending reports whether a connection is about to leave its place to another.
+// ending reports whether a connection is about to leave its place to another: one that drains
+// and carries nothing.
 func (a *address) ending() bool {
 	left := a.count
 	for _, h := range a.hosts {
-		left -= h.connecting + h.ready
+		left -= h.connecting + h.ready + h.carrying
 	}
 	return left > 0
 }
@@ -92,36 +93,61 @@ func (a *address) otherIdle(key destdb.Key) *Conn {
 	return longest
 }
 
-// placeFor returns the idle connection that takes up the place of one more to a planned host:
-// one of another demand, which the site cannot adopt. It returns nil if there is none, or if a
-// place is about to be left anyway.
-func (p *Pool) placeFor(sh *siteHost, h *host) *Conn {
-	a := p.addresses[sh.addressKey()]
-	if !a.full(sh.limits.Connections) || h != nil && !h.takes(p.now) || a.ending() {
-		return nil
+// placeFor returns the idle connection that takes up the place of one more to one of a site's
+// hosts, which take no more: one of another demand, which the site cannot adopt. It returns nil
+// if there is none, or if a place at one of them is about to be left anyway: places are made one
+// after the other.
+func (p *Pool) placeFor(full []*siteHost) (idle *Conn) {
+	for _, sh := range full {
+		if p.demanding == 0 && sh.site.way.Security == "" {
+			return nil // there is no other demand: this is nearly all mail
+		}
+		a, h := p.addresses[sh.addressKey()], p.hosts[sh.key()]
+		if !a.full(sh.limits.Connections) || h != nil && !h.takes(p.now) {
+			continue
+		}
+		if a.ending() {
+			return nil
+		}
+		if idle == nil {
+			idle = a.otherIdle(sh.key())
+		}
 	}
-	return a.otherIdle(sh.key())
+	return idle
 }
 
 // makePlace drains a connection so that one of these hosts, which take no more, has a place. It
 // returns nil if there is none.
 func (p *Pool) makePlace(full []*siteHost) *Conn {
-	for _, sh := range full {
-		if c := p.placeFor(sh, p.hosts[sh.key()]); c != nil {
-			p.drainFor(c, DrainSlot)
-			return c
+	c := p.placeFor(full)
+	if c != nil {
+		p.drainFor(c, DrainSlot)
+	}
+	return c
+}
+
+// waitsAt returns the hosts that a site waits for together with this one. What is returned
+// is valid until the next call.
+func (p *Pool) waitsAt(sh *siteHost) []*siteHost {
+	hosts := p.waited[:0]
+	for _, other := range sh.site.tiers[sh.tier] {
+		if other.inWaiting.Listed() {
+			hosts = append(hosts, other)
 		}
 	}
-	return nil
+	p.waited = hosts
+	return hosts
 }
 
 // wakeAddress wakes the site that has waited longest for a host which may have one
-// more connection for it, or has one that the site could take over, or have closed.
+// more connection for it, or has one that the site could take over. It also wakes one that
+// could have a connection closed, at this host or at another for which it waits: the place that
+// was made for it here may have gone to another site, and there is nothing else that would tell it.
 func (p *Pool) wakeAddress(a *address) {
 	for range min(a.waiting.Len(), looks) {
 		sh := a.waiting.Front()
 		h := p.hosts[sh.key()]
-		if p.takes(sh, h, p.now) || h != nil && p.idleFor(sh.site, sh, h) != nil || p.placeFor(sh, h) != nil {
+		if p.takes(sh, h, p.now) || h != nil && p.idleFor(sh.site, sh, h) != nil || p.placeFor(p.waitsAt(sh)) != nil {
 			p.wakeFor(sh.site, causeHost, a)
 			return
 		}

@@ -64,7 +64,8 @@
 //
 // Hosts that differ only in what is demanded of the security of connections share an
 // address, whose limit on connections holds for all of them: who waits there may have an
-// idle connection of another demand closed.
+// idle connection of another demand closed. Who waits at several has one closed after the
+// other, and is told when the place that was made has gone to another site.
 //
 // # How slots are shared
 //

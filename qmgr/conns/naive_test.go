@@ -457,19 +457,23 @@ func atAddress(key destdb.Key) func(*naiveConn) bool {
 }
 
 // makePlace returns the connection that makes a place at a host whose limit is reached: the one
-// of another demand that is idle for longest, unless one is ending. It also returns the host.
-func (n *naive) makePlace(tier []*siteHost, all []standing) (ID, []destdb.Key) {
+// of another demand that is idle for longest, unless one is ending at one of them. It also returns
+// the host.
+func (n *naive) makePlace(tier []*siteHost, all []standing) (idle ID, where []destdb.Key) {
 	for i, sp := range tier {
 		key, is := sp.key(), all[i]
 		at := atAddress(key)
-		if !is.full || !is.takes || !is.alive() || n.count(func(c *naiveConn) bool { return at(c) && c.state == Draining }) > 0 {
+		if !is.full || !is.takes || !is.alive() {
 			continue
 		}
-		if c := n.most(func(c *naiveConn) bool { return at(c) && c.host != key && c.idle() }, func(c *naiveConn) int64 { return -int64(c.turn) }); c != nil {
-			return c.id, []destdb.Key{key}
+		if n.count(func(c *naiveConn) bool { return at(c) && c.state == Draining && len(c.loads) == 0 }) > 0 {
+			return 0, nil
+		}
+		if c := n.most(func(c *naiveConn) bool { return at(c) && c.host != key && c.idle() }, func(c *naiveConn) int64 { return -int64(c.turn) }); c != nil && idle == 0 {
+			idle, where = c.id, []destdb.Key{key}
 		}
 	}
-	return 0, nil
+	return idle, where
 }
 
 // choose returns the hosts of which one must be dialed (steps 6 and 7).

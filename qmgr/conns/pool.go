@@ -53,6 +53,7 @@ type lines struct {
 	// empty.
 	sharers map[mail.QueueID]*ilist.List[Site]
 	waking  []*Site          // used again by wakeAll
+	waited  []*siteHost      // used again by waitsAt
 	stuck   ilist.List[Site] // have become stuck, and the caller does not know yet
 }
 

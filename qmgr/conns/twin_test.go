@@ -445,7 +445,8 @@ func (w *twins) compare() {
 		above := (s.waits == WaitSlot || s.waits == WaitPart) && w.n.free(s.group) == 0 // the limit was lowered
 		switch {
 		case v.kind == Dialing && !slices.ContainsFunc(v.hosts, s.later),
-			v.kind == Adopted && !soon && !above && !s.later(w.n.conn(v.adopt).host):
+			v.kind == Adopted && !soon && !above && !s.later(w.n.conn(v.adopt).host),
+			v.kind == Waiting && v.evict != 0 && !soon && !above && !slices.ContainsFunc(v.hosts, s.later):
 			w.fail("%s waits for %v and could have: %+v", s.name, s.waits, v)
 		}
 	}
