@@ -103,6 +103,18 @@ func (b BodyType) String() string {
 	return "7BIT"
 }
 
+// A TLSRequest is what the sender of a message has asked of the security of its way (RFC 8689).
+type TLSRequest uint8
+
+const (
+	TLSUnset    TLSRequest = iota // nothing: policies decide
+	TLSRequired                   // REQUIRETLS: each hop is under TLS, to a server that is known, and passes that on
+	TLSOptional                   // TLS-Required: No: what the receiver's domain demands does not matter
+)
+
+// String returns "", "required" or "optional".
+func (r TLSRequest) String() string { return [...]string{"", "required", "optional"}[r] }
+
 // The lowest and the highest Envelope.Priority (RFC 6710 3).
 const (
 	PriorityMin = -9
@@ -131,9 +143,10 @@ type Envelope struct {
 	EnvID      string  // ENVID as received, xtext not decoded (RFC 3461 4.4); "" if none
 	Ret        Ret
 	Body       BodyType
-	SMTPUTF8   bool  // MAIL had SMTPUTF8 (RFC 6531)
-	Priority   int8  // MT-PRIORITY (RFC 6710), from PriorityMin to PriorityMax; 0 is that of mail without it
-	Size       int64 // octets of content, CRLF line ends counted
+	SMTPUTF8   bool       // MAIL had SMTPUTF8 (RFC 6531)
+	Priority   int8       // MT-PRIORITY (RFC 6710), from PriorityMin to PriorityMax; 0 is that of mail without it
+	TLS        TLSRequest // what the sender has asked of the security of its way
+	Size       int64      // octets of content, CRLF line ends counted
 	Recipients uint32
 	Arrived    Instant // when the content was complete
 	Client     Client

@@ -131,6 +131,7 @@ func (f *fingerprint) envelope(e *mail.Envelope) {
 	if e.Priority != 0 {
 		f.unless("priority", strconv.Itoa(int(e.Priority)))
 	}
+	f.unless("tls", e.TLS.String())
 }
 
 func (f *fingerprint) recipients(list []mail.Recipient) {
@@ -217,7 +218,7 @@ var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[mail.Closing]():          fieldsOf[mail.Closing]("Measure"),
 	reflect.TypeFor[qmgr.Feedback]():         fieldsOf[qmgr.Feedback]("Source"),
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
-	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority"),
+	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS"),
 	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security"),
 	reflect.TypeFor[qmgr.Verify]():           fieldsOf[qmgr.Verify]("Security"),
 }

@@ -41,7 +41,8 @@ const (
 // does not know, make the value one that is left alone.
 const (
 	morePriority = 1 << iota
-	moreKnown    = 1<<iota - 1
+	moreTLS
+	moreKnown = 1<<iota - 1
 )
 
 // appendEnvelope appends everything but the recipient list.
@@ -92,6 +93,9 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 	if more&morePriority != 0 {
 		b = append(b, byte(e.Priority))
 	}
+	if more&moreTLS != 0 {
+		b = append(b, byte(e.TLS))
+	}
 	return b
 }
 
@@ -99,6 +103,9 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 func (e *envelope) more() (set uint64) {
 	if e.Priority != 0 {
 		set |= morePriority
+	}
+	if e.TLS != mail.TLSUnset {
+		set |= moreTLS
 	}
 	return set
 }
@@ -164,6 +171,11 @@ func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
 		}
 		if more&morePriority != 0 {
 			e.Priority = int8(d.octet())
+		}
+		if more&moreTLS != 0 {
+			if e.TLS = mail.TLSRequest(d.octet()); e.TLS != mail.TLSRequired && e.TLS != mail.TLSOptional {
+				d.bad = true
+			}
 		}
 	}
 	e.recipients = d.rest

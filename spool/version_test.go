@@ -132,9 +132,13 @@ func TestEnvelopeVersions(t *testing.T) {
 	for _, c := range []struct {
 		flow     mail.Flow
 		priority int8
+		tls      mail.TLSRequest
 		version  byte
-	}{{mail.Flow{}, 0, 1}, {mail.Flow{Class: "normal"}, 0, 2}, {mail.Flow{Flow: "<>"}, 0, 2}, {mail.Flow{}, -9, 4}, {mail.Flow{Class: "normal"}, 9, 4}} {
-		id := accept(t, s, mail.Envelope{Sender: "a@example.com", Flow: c.flow, Priority: c.priority}, addresses(2), text(10)).Envelope.ID
+	}{
+		{mail.Flow{}, 0, 0, 1}, {mail.Flow{Class: "normal"}, 0, 0, 2}, {mail.Flow{Flow: "<>"}, 0, 0, 2}, {mail.Flow{}, -9, 0, 4}, {mail.Flow{Class: "normal"}, 9, 0, 4},
+		{mail.Flow{}, 0, mail.TLSRequired, 4}, {mail.Flow{Class: "normal"}, 9, mail.TLSOptional, 4},
+	} {
+		id := accept(t, s, mail.Envelope{Sender: "a@example.com", Flow: c.flow, Priority: c.priority, TLS: c.tls}, addresses(2), text(10)).Envelope.ID
 		k := messageKey(keyEnvelope, id)
 		value, closer, err := s.db.Get(k.bytes())
 		if err != nil {
@@ -151,12 +155,19 @@ func TestEnvelopeVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		apply(t, s, mail.Change{Op: mail.ChangeRecord, ID: id, At: 5, Splits: []mail.Split{{Into: into, Recipients: []uint32{1}, Reason: "why"}}})
-		if m, err := s.Lookup(ctxTest, into); err != nil || m.Envelope.Flow != c.flow || m.Envelope.Priority != c.priority {
+		if m, err := s.Lookup(ctxTest, into); err != nil || m.Envelope.Flow != c.flow || m.Envelope.Priority != c.priority || m.Envelope.TLS != c.tls {
 			t.Errorf("split off: %+v %v, want %+v", m.Envelope, err, c.flow)
 		}
 	}
 	if _, err := decodeEnvelope(1, string(appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Priority: 1}}))); err != nil {
 		t.Error(err)
+	}
+	for _, wish := range []byte{0, 3} { // what no version has written
+		odd := appendEnvelope(nil, &envelope{Envelope: mail.Envelope{TLS: mail.TLSRequired}})
+		odd[len(odd)-1] = wish
+		if _, err := decodeEnvelope(1, string(odd)); err == nil || !isDamage(err) {
+			t.Errorf("request %d: %v", wish, err)
+		}
 	}
 	further := appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Priority: 1}})
 	further[len(further)-2] |= 1 << 6 // the set of fields, before the priority

@@ -24,6 +24,7 @@ func wordsUpTo[T interface {
 var (
 	areas     = wordsUpTo(mail.AreaCorrupt)
 	retWords  = wordsUpTo(mail.RetHeaders)
+	tlsWords  = wordsUpTo(mail.TLSOptional)
 	bodyWords = []string{"7BIT", "8BITMIME"}
 	results   = wordsUpTo(mail.Moved)
 	reports   = wordsUpTo(mail.ReportRelayed)
@@ -40,6 +41,7 @@ func (c *codec) envelope(e *mail.Envelope) {
 	option(c, "body", bodyWords, &e.Body)
 	c.flag("utf8", &e.SMTPUTF8)
 	number(c, "priority", &e.Priority)
+	option(c, "tls", tlsWords, &e.TLS)
 	number(c, "size", &e.Size)
 	number(c, "rcpts", &e.Recipients)
 	c.instant("arrived", &e.Arrived)
