@@ -103,19 +103,17 @@ func (a Argument) repeated() bool {
 	return false
 }
 
-// append appends the argument for one recipient. ok is false if the text of a macro makes
-// an option of the argument, which its author did not write.
+// expand returns the argument for one recipient. ok is false if macros make an option of
+// the argument, which its author did not write: by a dash of their own, or because they are
+// empty before one of his.
 func (a Argument) expand(v *values, r *mail.Recipient) (text string, ok bool) {
 	var b strings.Builder
 	for _, p := range a.pieces {
 		b.WriteString(p.text)
-		value := v.value(p.macro, r)
-		if b.Len() == 0 && strings.HasPrefix(value, "-") {
-			return "", false
-		}
-		b.WriteString(value)
+		b.WriteString(v.value(p.macro, r))
 	}
-	return b.String(), true
+	text = b.String()
+	return text, !strings.HasPrefix(text, "-") || strings.HasPrefix(a.pieces[0].text, "-")
 }
 
 // values are the values of macros in one delivery.

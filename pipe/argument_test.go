@@ -27,6 +27,8 @@ func TestArguments(t *testing.T) {
 		{"", []string{"-f${sender}"}, "-C/etc/passwd@x", []string{"-f-C/etc/passwd@x"}},
 		{"q", []string{"${sender}"}, `"-C"@x`, []string{`"-C"@x`}},
 		{"", []string{"${sender}"}, `"-C"@x`, nil},
+		{"", []string{"-${extension}"}, "a@x", []string{"-", "-e+f"}},
+		{"", []string{"${extension}-${user}"}, "a@x", nil}, // the first recipient has no extension
 		{"", []string{}, "a@x", nil},
 	} {
 		flags, err := ParseFlags(c.letters)
@@ -78,7 +80,7 @@ func TestFlags(t *testing.T) {
 // Any text is an argument or an error, and an argument without macros is its own text, with
 // dollars halved.
 func FuzzParseArgument(f *testing.F) {
-	for _, text := range []string{"", "-f", "${sender}", "a${user}b${domain}$$", "${", "$$${size}", "${nexthop}}"} {
+	for _, text := range []string{"", "-f", "${sender}", "a${user}b${domain}$$", "${", "$$${size}", "${nexthop}}", "${extension}-${user}"} {
 		f.Add(text, "b@x")
 	}
 	f.Fuzz(func(t *testing.T, text, recipient string) {
