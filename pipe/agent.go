@@ -213,13 +213,13 @@ func (a *Agent) run(ctx context.Context, p *program, arguments []string, message
 	case !ok:
 		return unavailable(d, "the end of the program is not known")
 	case status.Exited() && (status.ExitStatus() == 0 || limited.Err() == nil):
-		return result(d, judge(status, said.lastLine()))
+		return result(d, judge(status, &said))
 	case ctx.Err() != nil:
 		return interrupted(d, true)
 	case limited.Err() != nil:
 		return result(d, outOfTime(p.TimeLimit.String(), said.lastLine()))
 	}
-	return result(d, judge(status, said.lastLine()))
+	return result(d, judge(status, &said))
 }
 
 // killGroup kills a process and those that it has started.

@@ -150,6 +150,11 @@ func TestVerdicts(t *testing.T) {
 		{"kill -TERM $$", "deferred 451 4.3.0 program was killed by signal 15 (terminated) unknown"},
 		{"exec 0<&-; exit 0", "sent 250 2.0.0 delivered to a program"}, // it has read nothing
 		{"printf 'a\\001b'; exit 69", "bounced 554 5.3.0 service unavailable: a?b"},
+		{"echo 4.2.2 mailbox full; echo see the log; exit 67", "deferred 451 4.2.2 mailbox full"}, // Postfix looks at the beginning
+		{"echo 4.2.2 mailbox full; seq 5000; exit 67", "deferred 451 4.2.2 mailbox full"},
+		{"echo 4.2.2 mailbox full; echo 5.1.1 nobody; exit 1", "deferred 451 4.2.2 mailbox full"},
+		{"echo 4.2.2; exit 67", "deferred 451 4.2.2 user unknown"},
+		{"echo; echo 5.7.1 not you; echo more; exit 75", "bounced 554 5.7.1 not you"},
 	} {
 		a := newAgent(t, shell(c.script), contents{1: strings.Repeat("x\r\n", 50000)})
 		r := a.Deliver(t.Context(), delivery("b@x", "c@x"))

@@ -1,16 +1,27 @@
 package pipe
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // outputMax is how much of the end of a program's output is kept.
 const outputMax = 4096
 
-// An output is the end of what a program has written.
-type output struct{ tail []byte }
+// headMax is how much of the beginning is kept, for a status in front.
+const headMax = 512
+
+// An output is the end of what a program has written, and the beginning.
+type output struct{ head, tail []byte }
 
 // Write keeps the end of what was written until now.
 func (o *output) Write(p []byte) (int, error) {
 	n := len(p)
+	if len(o.head) == 0 { // blank lines are no beginning
+		o.head = append(o.head, bytes.TrimLeft(p[:min(n, headMax)], " \t\r\n")...)
+	} else {
+		o.head = append(o.head, p[:min(n, headMax-len(o.head))]...)
+	}
 	if n > outputMax {
 		p = p[n-outputMax:]
 	}
@@ -27,5 +38,18 @@ func (o *output) lastLine() string {
 	if i := strings.LastIndexAny(text, "\r\n"); i >= 0 {
 		text = text[i+1:]
 	}
+	return oneLine(text)
+}
+
+// firstLine returns the first line that is not blank.
+func (o *output) firstLine() string {
+	text := string(o.head)
+	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
+		text = text[:i]
+	}
+	return oneLine(text)
+}
+
+func oneLine(text string) string {
 	return strings.TrimSpace(strings.ReplaceAll(text, "\t", " "))
 }

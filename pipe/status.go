@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"syscall"
@@ -50,10 +51,11 @@ type verdict struct {
 }
 
 // judge translates the end of a program. The last line of its output is part of the reply.
-// A status code at its beginning (RFC 3463) counts more than the exit status, unless that
-// is 0; the rules are those of Postfix's pipe_command.c.
-func judge(ended syscall.WaitStatus, output string) verdict {
-	code := ended.ExitStatus()
+// A status code (RFC 3463) at the beginning of the output, where Postfix's pipe_command.c
+// looks for it, or else of its last line, counts more than the exit status, unless that is
+// 0.
+func judge(ended syscall.WaitStatus, said *output) verdict {
+	code, output := ended.ExitStatus(), said.lastLine()
 	switch {
 	case ended.Signaled():
 		v := of(mail.Status{Class: 4, Subject: 3}, fmt.Sprintf("program was killed by signal %d (%s)", int(ended.Signal()), ended.Signal()), output)
@@ -62,14 +64,16 @@ func judge(ended syscall.WaitStatus, output string) verdict {
 	case code == 0:
 		return of(mail.Status{Class: 2}, "delivered to a program", output)
 	}
-	if status, rest, ok := mail.ParseStatus(output); ok && status.Class != 2 {
-		return of(status, strings.TrimSpace(rest), "")
-	}
+	e := exit{mail.Status{Class: 5, Subject: 3}, fmt.Sprintf("program ended with status %d", code)}
 	if known := exits(); code >= exitBase && code < exitBase+len(known) {
-		e := known[code-exitBase]
-		return of(e.status, e.text, output)
+		e = known[code-exitBase]
 	}
-	return of(mail.Status{Class: 5, Subject: 3}, fmt.Sprintf("program ended with status %d", code), output)
+	for _, line := range []string{said.firstLine(), output} {
+		if status, rest, ok := mail.ParseStatus(line); ok && status.Class != 2 {
+			return of(status, cmp.Or(strings.TrimSpace(rest), e.text), "")
+		}
+	}
+	return of(e.status, e.text, output)
 }
 
 // of returns the verdict of a status.
