@@ -92,6 +92,19 @@ func (p *program) check(transport string, log *slog.Logger) {
 	case info.IsDir() || info.Mode().Perm()&0o111 == 0:
 		log.Warn("the program of a transport is not executable; its mail waits", "transport", transport, "command", path)
 	}
+	if err := p.directoryError(); err != nil {
+		log.Warn("the working directory of a transport's program cannot be used; its mail waits", "transport", transport, "directory", p.Directory, "error", err)
+	}
+}
+
+// directoryError returns what is wrong with the working directory, as far as this process
+// can see.
+func (p *program) directoryError() error {
+	info, err := os.Stat(p.Directory)
+	if err == nil && !info.IsDir() {
+		return syscall.ENOTDIR
+	}
+	return err
 }
 
 // environment returns the variables of a program. A variable that is set twice has its
@@ -204,7 +217,11 @@ func (a *Agent) run(ctx context.Context, p *program, arguments []string, message
 		if ctx.Err() != nil {
 			return interrupted(d, false)
 		}
-		return unavailable(d, "the program cannot be started: "+cause(err))
+		where := ""
+		if p.directoryError() != nil { // the system has the same error for both
+			where = " in " + p.Directory
+		}
+		return unavailable(d, "the program cannot be started"+where+": "+cause(err))
 	}
 	err := c.Wait()
 	a.cfg.Log.Debug("program ended", "id", d.Envelope.ID, "pid", c.Process.Pid, "command", p.Command[0], "state", c.ProcessState.String(), "error", err)

@@ -271,6 +271,24 @@ func TestMissingProgram(t *testing.T) {
 	}
 }
 
+// A directory that is missing is not taken for a missing program, which is there.
+func TestMissingDirectory(t *testing.T) {
+	c := shell("exit 0")
+	c.Directory = "/nonexistent/directory"
+	var log bytes.Buffer
+	a, err := New(Config{Dir: t.TempDir(), Transports: map[string]TransportConfig{"p": c}, Log: slog.New(slog.NewTextHandler(&log, nil))}, contents{1: "x\r\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "directory=/nonexistent/directory") {
+		t.Errorf("the log says %s", log.String())
+	}
+	r := a.Deliver(t.Context(), delivery("b@x"))
+	if want := "451 4.3.5 the program cannot be started in /nonexistent/directory: no such file or directory"; r.Unavailable.String() != want {
+		t.Errorf("result %+v", r)
+	}
+}
+
 // A call-out asks nobody, and starts nothing.
 func TestCallout(t *testing.T) {
 	a := newAgent(t, shell("exit 67"), contents{})
