@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -143,7 +144,9 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// Deliver runs the transport's program. All recipients have the same outcome.
+// Deliver runs the transport's program. All recipients have the same outcome, unless they
+// are more than the system takes on one command line: then it runs several times, one after
+// the other, each within the time limit.
 func (a *Agent) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
 	p := a.programs[d.Transport]
 	if p == nil {
@@ -152,9 +155,7 @@ func (a *Agent) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResul
 	if d.Callout {
 		return result(d, of(mail.Status{Class: 2, Subject: 1, Detail: 5}, "programs are not asked", ""))
 	}
-	v := values{&p.TransportConfig, &d}
-	arguments, ok := v.arguments(p.arguments)
-	if !ok {
+	if _, ok := p.argumentsOf(&d); !ok {
 		return result(d, of(mail.Status{Class: 5, Subject: 1, Detail: 3}, "an address begins with a dash, and would be an option of the program", ""))
 	}
 	began := time.Now()
@@ -163,9 +164,40 @@ func (a *Agent) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResul
 		return a.unprepared(d, err)
 	}
 	defer message.Close() // it was only read
-	r := a.run(ctx, p, arguments, message, d)
+	r := a.runAll(ctx, p, message, d)
 	r.Send = time.Since(began)
 	p.report(&d, &r)
+	return r
+}
+
+// argumentsOf returns the arguments of a delivery. ok is false if an address would be taken
+// for an option.
+func (p *program) argumentsOf(d *mail.Delivery) (list []string, ok bool) {
+	v := values{&p.TransportConfig, d}
+	return v.arguments(p.arguments)
+}
+
+// runAll starts the program, and for halves of the recipients if there are too many of them.
+func (a *Agent) runAll(ctx context.Context, p *program, message *os.File, d mail.Delivery) mail.DeliveryResult {
+	arguments, _ := p.argumentsOf(&d) // Deliver has checked them
+	r, err := a.run(ctx, p, arguments, message, d)
+	if !errors.Is(err, syscall.E2BIG) || len(d.Recipients) < 2 {
+		return r
+	}
+	half, other := d, d
+	half.Recipients, other.Recipients = d.Recipients[:len(d.Recipients)/2], d.Recipients[len(d.Recipients)/2:]
+	r = a.runAll(ctx, p, message, half)
+	if _, err := message.Seek(0, io.SeekStart); err != nil { // the program has read it
+		rest := unavailable(other, "the message cannot be read again: "+cause(err))
+		r.Outcomes = append(r.Outcomes, rest.Outcomes...)
+		return r
+	}
+	rest := a.runAll(ctx, p, message, other)
+	// What is said about all mail of the transport holds if no program could be started.
+	if r.Crashed = r.Crashed && rest.Crashed; !r.Crashed {
+		r.Unavailable = mail.Reply{}
+	}
+	r.Outcomes = append(r.Outcomes, rest.Outcomes...)
 	return r
 }
 
@@ -202,8 +234,8 @@ func (a *Agent) unprepared(d mail.Delivery, err error) mail.DeliveryResult {
 // ended.
 const closeTime = time.Second
 
-// run starts the program and waits for its end.
-func (a *Agent) run(ctx context.Context, p *program, arguments []string, message *os.File, d mail.Delivery) mail.DeliveryResult {
+// run starts the program and waits for its end. The error is that of the start.
+func (a *Agent) run(ctx context.Context, p *program, arguments []string, message *os.File, d mail.Delivery) (mail.DeliveryResult, error) {
 	limited, cancel := context.WithTimeout(ctx, p.TimeLimit)
 	defer cancel()
 	var said output
@@ -215,28 +247,34 @@ func (a *Agent) run(ctx context.Context, p *program, arguments []string, message
 	c.WaitDelay = closeTime
 	if err := c.Start(); err != nil {
 		if ctx.Err() != nil {
-			return interrupted(d, false)
+			return interrupted(d, false), err
 		}
 		where := ""
 		if p.directoryError() != nil { // the system has the same error for both
 			where = " in " + p.Directory
 		}
-		return unavailable(d, "the program cannot be started"+where+": "+cause(err))
+		return unavailable(d, "the program cannot be started"+where+": "+cause(err)), err
 	}
 	err := c.Wait()
 	a.cfg.Log.Debug("program ended", "id", d.Envelope.ID, "pid", c.Process.Pid, "command", p.Command[0], "state", c.ProcessState.String(), "error", err)
-	status, ok := c.ProcessState.Sys().(syscall.WaitStatus)
+	return end(ctx, limited, p, c.ProcessState, &said, d), nil
+}
+
+// end returns the result of a program that has ended; limited is the context that ends with
+// its time.
+func end(ctx, limited context.Context, p *program, state *os.ProcessState, said *output, d mail.Delivery) mail.DeliveryResult {
+	status, ok := state.Sys().(syscall.WaitStatus)
 	switch {
 	case !ok:
 		return unavailable(d, "the end of the program is not known")
 	case status.Exited() && (status.ExitStatus() == 0 || limited.Err() == nil):
-		return result(d, judge(status, &said))
+		return result(d, judge(status, said))
 	case ctx.Err() != nil:
 		return interrupted(d, true)
 	case limited.Err() != nil:
 		return result(d, outOfTime(p.TimeLimit.String(), said.lastLine()))
 	}
-	return result(d, judge(status, &said))
+	return result(d, judge(status, said))
 }
 
 // killGroup kills a process and those that it has started.

@@ -289,6 +289,29 @@ func TestMissingDirectory(t *testing.T) {
 	}
 }
 
+// More recipients than the system takes on one command line are a fault neither of the
+// transport, whose other mail would wait, nor of the message: there are several programs.
+func TestManyRecipients(t *testing.T) {
+	var to []mail.Address
+	long := strings.Repeat("x", 60_000)
+	for i := range 150 { // 9 MB; Linux takes 6 MB at most
+		to = append(to, mail.Address(strconv.Itoa(i)+long+"@x"))
+	}
+	c := shell(`cat >/dev/null; for a; do case $a in 149x*) exit 67;; esac; done`, "${recipient}")
+	r := newAgent(t, c, contents{1: "x\r\n"}).Deliver(t.Context(), delivery(to...))
+	if len(r.Outcomes) != len(to) || !r.Unavailable.IsZero() {
+		t.Fatalf("%d outcomes, %v", len(r.Outcomes), r.Unavailable)
+	}
+	for i, o := range r.Outcomes {
+		if o.Index != uint32(7+i) {
+			t.Errorf("outcome %d is of recipient %d", i, o.Index)
+		}
+	}
+	if first, last := r.Outcomes[0], r.Outcomes[149]; first.Result != mail.Delivered || last.Reply.Status.Detail != 1 {
+		t.Errorf("%v, %v", first, last)
+	}
+}
+
 // A call-out asks nobody, and starts nothing.
 func TestCallout(t *testing.T) {
 	a := newAgent(t, shell("exit 67"), contents{})
