@@ -40,6 +40,7 @@ type Draft struct {
 
 	arrival  mail.Arrival
 	reserved *entry // in the counts; nil: none
+	hold     string // why the message is held from the beginning; "": it is not
 }
 
 type draftPhase uint8
@@ -204,6 +205,18 @@ func (d *Draft) Prepend(p []byte) error {
 	return nil
 }
 
+// Hold has the message committed to the hold area, with a reason, which must not be empty:
+// not for a moment is it there to be delivered.
+func (d *Draft) Hold(reason string) { d.hold = reason }
+
+// area returns where the message is committed to.
+func (d *Draft) area() mail.Area {
+	if d.hold != "" {
+		return mail.AreaHold
+	}
+	return mail.AreaIncoming
+}
+
 // room returns the free part of the last block, which is never empty.
 func (d *Draft) room() ([]byte, error) {
 	if len(d.blocks) > 0 && d.filled < blockSize {
@@ -260,7 +273,7 @@ func (d *Draft) freeBlocks(blocks []*block) {
 	}
 }
 
-// Commit makes the message durable in the incoming area. The envelope's ID,
+// Commit makes the message durable in the incoming area, or in the hold area after Hold. The envelope's ID,
 // Size and Recipients are set here. When it returns nil, the message is safe
 // against a crash at any later instant; when it does not, there is no message.
 func (d *Draft) Commit(ctx context.Context, e mail.Envelope) error {
@@ -307,13 +320,14 @@ func (d *Draft) commit(ctx context.Context, e mail.Envelope, changes []mail.Chan
 	if failed != nil {
 		return failed
 	}
-	kind := d.s.kind(mail.AreaIncoming)
+	area := d.area()
+	kind := d.s.kind(area)
 	if err := d.commitBatch(e, edits); err != nil {
 		return err
 	}
-	if d.s.kind(mail.AreaIncoming) != kind {
+	if d.s.kind(area) != kind {
 		// The index has been rebuilt meanwhile, possibly without this message.
-		if err := d.s.index(mail.AreaIncoming, d.arrival.Place.Cursor(d.id)); err != nil {
+		if err := d.s.index(area, d.arrival.Place.Cursor(d.id)); err != nil {
 			d.s.cfg.Logger.Error("a message is not in its index until the next start", "id", d.id.String(), "error", err)
 		}
 	}
@@ -382,6 +396,14 @@ func (d *Draft) emit(b *pebble.Batch, e mail.Envelope) error {
 		return err
 	}
 	place := env.place()
+	if d.hold != "" {
+		st := freshState(&env)
+		st.area, st.reason = mail.AreaHold, d.hold
+		if err := put(b, messageKey(keyState, d.id), appendState(nil, &st)); err != nil {
+			return err
+		}
+		place = st.place()
+	}
 	if err := mark(b, d.s.indexKey(place.Area, place.Cursor(d.id))); err != nil {
 		return err
 	}
