@@ -44,8 +44,8 @@ func idle(ctx context.Context, o options, dir string, f *measure.Figures) error 
 		return err
 	}
 	f.Note("idle: connections greeted, one after the other", "%d in %s", o.idle, measure.Brief(took))
-	f.AtMost("idle: memory of each connection", (after.now-before.now)*1024/float64(o.idle), idleBudget, "KB")
-	f.AtMost("idle: memory in all", after.now, memoryBudget, "MB")
+	f.AtMost("idle: memory of each connection", (after.own-before.own)*1024/float64(o.idle), idleBudget, "KB")
+	f.AtMost("idle: memory in all", after.peak, memoryBudget, "MB")
 	for i, c := range clients {
 		if err := c.Close(); err != nil {
 			return fmt.Errorf("connection %d, which was idle: %w", i, err)

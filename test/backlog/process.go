@@ -14,10 +14,14 @@ import (
 )
 
 // memory is what a process takes of it, in MB of 2^20 octets.
-type memory struct{ now, peak float64 }
+type memory struct {
+	own  float64 // now, without the pages of its program
+	peak float64 // the most until now, with them
+}
 
-// memoryOf reads the resident memory of a process and its largest so far, page
-// cache excluded.
+// memoryOf reads the resident memory of a process. How many pages of its program count as
+// resident is up to the kernel: 20 or 36 MB of one and the same program, depending on how large
+// the pieces are in which its file is cached. They are shared by all processes that run it.
 func memoryOf(pid int) (memory, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -26,8 +30,8 @@ func memoryOf(pid int) (memory, error) {
 	var m memory
 	for line := range bytes.Lines(text) {
 		var kB float64
-		if _, err := fmt.Sscanf(string(line), "VmRSS: %f kB", &kB); err == nil {
-			m.now = kB / 1024
+		if _, err := fmt.Sscanf(string(line), "RssAnon: %f kB", &kB); err == nil {
+			m.own = kB / 1024
 		}
 		if _, err := fmt.Sscanf(string(line), "VmHWM: %f kB", &kB); err == nil {
 			m.peak = kB / 1024
@@ -55,7 +59,7 @@ func cpuOf(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * 10 * time.Millisecond, nil // Linux reports hundredths of a second
 }
 
-// A watch samples a process's memory against a count that grows.
+// A watch samples a process's own memory against a count that grows.
 type watch struct {
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
@@ -73,7 +77,7 @@ func watchMemory(ctx context.Context, pid int, count func() int) *watch {
 	w.stopped.Go(func() {
 		for pause.For(ctx, 50*time.Millisecond) {
 			if m, err := memoryOf(pid); err == nil {
-				w.samples = append(w.samples, sample{count(), m.now})
+				w.samples = append(w.samples, sample{count(), m.own})
 			}
 		}
 	})
@@ -98,7 +102,7 @@ func (w *watch) mean(from, to int) float64 {
 	return sum / float64(max(n, 1))
 }
 
-// largest returns the largest memory that was sampled.
+// largest returns the most of its own memory that was sampled.
 func (w *watch) largest() (mb float64) {
 	for _, s := range w.samples {
 		mb = max(mb, s.mb)
