@@ -18,6 +18,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/submit"
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // A maildrop takes in the messages that users of this machine have left while no daemon was
@@ -36,6 +37,16 @@ type maildrop struct {
 	sessions *dropListener
 	scanning sync.Mutex // no file is taken twice at once
 	looked   map[string]looked
+	partly   map[string]partly // files that were taken for some of their recipients, or for all
+}
+
+// A partly is a file that was taken in part, or that was taken and could not be removed. It
+// holds as long as the file has not changed.
+type partly struct {
+	size    int64
+	changed time.Time
+	mark    submit.Mark
+	all     bool
 }
 
 // A looked is a file that was left where it is: it is not read again until it has changed, or
@@ -43,7 +54,18 @@ type maildrop struct {
 type looked struct {
 	size    int64
 	changed time.Time
-	until   time.Time // zero for files that are no messages
+	until   time.Time // zero for files that are no messages: until they are old
+}
+
+// rests reports whether the file is to be left alone.
+func (l looked) rests(now fs.FileInfo) bool {
+	if l.size != now.Size() || !l.changed.Equal(now.ModTime()) {
+		return false
+	}
+	if l.until.IsZero() {
+		return time.Since(now.ModTime()) < dropOld
+	}
+	return time.Now().Before(l.until)
 }
 
 const (
@@ -53,8 +75,13 @@ const (
 	dropPart     = 20 // at most this part of the time is spent
 	// lookedMax is how many files are remembered; others are read each time.
 	lookedMax = 10_000
+	// partlyMax is how many files are remembered that were taken in part. Others are set aside
+	// instead of being tried again, which would send them twice.
+	partlyMax = 1000
 	// dropRest is how long messages that are refused for now are left alone.
 	dropRest = time.Minute
+	// dropClosed is how long files that this process may not read are left alone.
+	dropClosed = time.Hour
 	// dropOld is the age of a file with which its writer is not busy any more.
 	dropOld = 24 * time.Hour
 	// dropPage is how many names are read from the directory at once.
@@ -71,7 +98,7 @@ func openMaildrop(cfg *config.Config, log *slog.Logger) (*maildrop, error) {
 		}
 		return nil, nil
 	}
-	m := &maildrop{dir: dir, aside: filepath.Join(cfg.QueueDirectory, "maildrop-refused"), sizeMax: cmp.Or(cfg.SMTPD.MessageSizeLimit, math.MaxInt64), log: log, sessions: newDropListener(), looked: make(map[string]looked)}
+	m := &maildrop{dir: dir, aside: filepath.Join(cfg.QueueDirectory, "maildrop-refused"), sizeMax: cmp.Or(cfg.SMTPD.MessageSizeLimit, math.MaxInt64), log: log, sessions: newDropListener(), looked: make(map[string]looked), partly: make(map[string]partly)}
 	for _, path := range []string{m.dir, m.aside} {
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
@@ -168,49 +195,98 @@ func (m *maildrop) look(name string) bool {
 	path := filepath.Join(m.dir, name)
 	info, err := os.Lstat(path)
 	if err != nil {
-		delete(m.looked, name)
+		m.forget(name)
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	was, known := m.looked[name]
-	if known && was.size == info.Size() && was.changed.Equal(info.ModTime()) && time.Since(info.ModTime()) < dropOld &&
-		(was.until.IsZero() || time.Now().Before(was.until)) {
+	if was, known := m.looked[name]; known && was.rests(info) {
 		return false
 	}
-	var until time.Time
-	done, again := m.take(path)
-	if again {
-		until = time.Now().Add(dropRest)
-	}
-	delete(m.looked, name)
-	if !done && len(m.looked) < lookedMax {
-		m.looked[name] = looked{info.Size(), info.ModTime(), until}
+	done, rest := m.take(path, info)
+	delete(m.looked, name) // or it would count below
+	if done {
+		m.forget(name)
+	} else if len(m.looked) < lookedMax {
+		was := looked{size: info.Size(), changed: info.ModTime()}
+		if rest > 0 {
+			was.until = time.Now().Add(rest)
+		}
+		m.looked[name] = was
 	}
 	return done
 }
 
-// take takes one file in. It reports whether the file is done with; if not, whether it is to be
-// tried again though it has not changed.
-func (m *maildrop) take(path string) (done, again bool) {
+// take takes one file in. It reports whether the file is done with; if not, after how long it is
+// to be tried again though it has not changed, 0 for never.
+func (m *maildrop) take(path string, info fs.FileInfo) (done bool, rest time.Duration) {
+	name := filepath.Base(path)
+	part := m.partly[name]
+	if part.size != info.Size() || !part.changed.Equal(info.ModTime()) {
+		part = partly{size: info.Size(), changed: info.ModTime()}
+	}
+	if part.all {
+		return m.remove(path, part), dropRest
+	}
 	user, s, err := m.load(path)
 	if err == nil {
 		defer s.Message.Close()
+		s.After = part.mark
 		err = m.send(user, s)
 	}
 	var refused *submit.Refusal
 	switch {
 	case errors.Is(err, submit.ErrIncomplete):
-		return m.clean(path), false
+		return m.clean(path), 0
 	case err == nil:
-		if err := os.Remove(path); err != nil {
-			m.log.Error("a message was taken from the maildrop and cannot be removed from it; remove it, or it is taken again after a restart", "file", path, "error", err)
-			return false, false
-		}
-		return true, false
+		return m.remove(path, part), dropRest
 	case errors.As(err, &refused) && refused.Reply.Permanent():
-		return m.setAside(path, user, s, refused), true
+		return m.setAside(path, user, s, refused), dropRest
+	case errors.Is(err, fs.ErrPermission):
+		rest = dropClosed
+	case !m.remember(name, part, err):
+		return m.setAside(path, user, s, &submit.Refusal{Reply: mail.Reply{Code: 451, Text: "too many messages were taken in part: " + err.Error()}}), dropRest
+	default:
+		rest = dropRest
 	}
 	m.log.Warn("a message waits in the maildrop", "file", path, "uid", user, "error", err)
-	return false, !errors.Is(err, fs.ErrPermission)
+	return false, rest
+}
+
+func (m *maildrop) forget(name string) {
+	delete(m.looked, name)
+	delete(m.partly, name)
+}
+
+// remember keeps how far a message has come; false if that is too much. Without it, its first
+// recipients would get the message with each attempt.
+func (m *maildrop) remember(name string, part partly, err error) bool {
+	var refused *submit.Refusal
+	var broken *submit.ConnectionError
+	switch {
+	case errors.As(err, &refused) && refused.Sent > 0:
+		part.mark = refused.Mark
+	case errors.As(err, &broken) && broken.Sent > 0:
+		part.mark = broken.Mark
+	default:
+		return true // it is where it was
+	}
+	if _, known := m.partly[name]; !known && len(m.partly) >= partlyMax {
+		return false
+	}
+	m.partly[name] = part
+	return true
+}
+
+// remove removes the file of a message that was taken. If that fails, it is tried again, and
+// the message is not taken again while this process lives.
+func (m *maildrop) remove(path string, part partly) bool {
+	err := os.Remove(path)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	part.all = true
+	m.partly[filepath.Base(path)] = part
+	m.log.Error("a message was taken from the maildrop and cannot be removed from it; remove it, or it is taken again after a restart", "file", path, "error", err)
+	return false
 }
 
 // load reads a file.
@@ -261,7 +337,7 @@ func (m *maildrop) setAside(path string, user uint32, s submit.Sending, why *sub
 		m.log.Error("a message in the maildrop is refused, and cannot be set aside", "file", path, "uid", user, "sender", s.Sender, "reply", why.Reply.String(), "error", err)
 		return false
 	}
-	m.log.Error("a message in the maildrop is refused; it was set aside", "file", to, "uid", user, "sender", s.Sender, "recipient", why.Recipient, "reply", why.Reply.String())
+	m.log.Error("a message in the maildrop is refused; it was set aside", "file", to, "uid", user, "sender", s.Sender, "recipient", why.Recipient, "reply", why.Reply.String(), "sent", why.Mark.Sent())
 	return true
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -152,5 +153,104 @@ func TestMaildropLater(t *testing.T) {
 	m.looked["drop-x"] = looked{}
 	if !m.look("drop-x") {
 		t.Error("a message that is too large is still there")
+	}
+}
+
+// A serving is what a daemon replies in its sessions with the maildrop, and the recipients
+// that it was told.
+func serve(t *testing.T, m *maildrop, sessions ...[]string) (told func() []string) {
+	t.Helper()
+	var all []string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, says := range sessions {
+			conn, err := m.sessions.Accept()
+			if err != nil {
+				return
+			}
+			in := bufio.NewScanner(conn)
+			for i, reply := range says {
+				for i > 0 && in.Scan() {
+					if to, ok := strings.CutPrefix(in.Text(), "RCPT TO:"); ok {
+						all = append(all, to)
+					}
+					if !strings.HasPrefix(says[i-1], "354") || in.Text() == "." {
+						break
+					}
+				}
+				fmt.Fprintf(conn, "%s\r\n", reply)
+			}
+			conn.Close()
+		}
+	}()
+	return func() []string { <-done; return all }
+}
+
+// A message with more recipients than one transaction takes, of which the second is put off,
+// goes on where it came to: its first recipients do not get it again with each attempt.
+func TestMaildropInPart(t *testing.T) {
+	m, err := openMaildrop(configure(t, t.TempDir(), ""), quiet.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave(t, m.dir, "<1>", "a@d.test", "b@d.test", "c@d.test")
+	hello := []string{"220 s", "250-s\r\n250-PIPELINING\r\n250-LIMITS RCPTMAX=2\r\n250 8BITMIME"}
+	told := serve(t, m, append(hello, "250 ok", "250 ok", "250 ok", "354 go", "250 taken", "451 4.7.1 too much", "221 bye"),
+		append(hello, "250 ok", "250 ok", "354 go", "250 taken", "221 bye"))
+	for i := range 2 {
+		clear(m.looked) // a minute later
+		if left, err := m.scan(t.Context()); err != nil || left != 1-i {
+			t.Fatalf("scan %d: %d left, %v", i, left, err)
+		}
+	}
+	if got := strings.Join(told(), " "); got != "<a@d.test> <b@d.test> <c@d.test>" || len(m.partly) > 0 {
+		t.Errorf("recipients %s; %+v", got, m.partly)
+	}
+}
+
+// A file rests as long as it should whatever its age, which its owner can set: without this a
+// message that was put off would be tried with every look at the directory, and one that was
+// taken but not removed would be sent with each.
+func TestMaildropRests(t *testing.T) {
+	m, err := openMaildrop(configure(t, t.TempDir(), ""), quiet.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave(t, m.dir, "<1>", "a@d.test")
+	names, err := filepath.Glob(filepath.Join(m.dir, "*"))
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	long := time.Now().Add(-2 * dropOld)
+	if err := os.Chtimes(names[0], long, long); err != nil {
+		t.Fatal(err)
+	}
+	hello := []string{"220 s", "250 8BITMIME"}
+	told := serve(t, m, append(hello, "451 4.7.1 too much", "221 bye"), append(hello, "250 ok", "250 ok", "354 go", "250 taken", "221 bye"))
+	if m.look(filepath.Base(names[0])) || m.look(filepath.Base(names[0])) { // the second would be a session
+		t.Error("it was taken")
+	}
+	info, err := os.Lstat(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.remove(filepath.Join(m.dir, "gone"), partly{}) != true {
+		t.Error("a file that is gone is not done with")
+	}
+	clear(m.looked)
+	if err := errors.Join(os.Mkdir(names[0]+"x", 0o700), os.WriteFile(names[0]+"x/y", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if m.remove(names[0]+"x", partly{size: info.Size(), changed: info.ModTime()}) || !m.partly[filepath.Base(names[0])+"x"].all {
+		t.Error("what cannot be removed is not remembered")
+	}
+	m.partly[filepath.Base(names[0])] = partly{size: info.Size(), changed: info.ModTime(), all: true}
+	if !m.look(filepath.Base(names[0])) {
+		t.Error("it was not removed")
+	}
+	m.sessions.Close()
+	if got := told(); len(got) > 0 {
+		t.Errorf("it was sent again to %q", got)
 	}
 }

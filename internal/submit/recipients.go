@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -40,6 +41,7 @@ func (r *roster) add(address mail.Address) error {
 // A rosterReader reads a roster from its first recipient on.
 type rosterReader struct {
 	in   *bufio.Reader
+	read int            // lines of it
 	back []mail.Address // to be read again, before all else
 }
 
@@ -64,7 +66,22 @@ func (r *rosterReader) next() (a mail.Address, ok bool, err error) {
 	if err != nil {
 		return "", false, fmt.Errorf("read back the recipients: %w", err)
 	}
+	r.read++
 	return mail.Address(line[:len(line)-1]), true, nil
+}
+
+// mark returns the place where the reader is.
+func (r *rosterReader) mark() Mark { return Mark{r.read, slices.Clone(r.back)} }
+
+// seek goes from the beginning to a place.
+func (r *rosterReader) seek(to Mark) error {
+	for r.read < to.read {
+		if _, ok, err := r.next(); err != nil || !ok {
+			return err
+		}
+	}
+	r.back = slices.Clone(to.again)
+	return nil
 }
 
 // unread puts recipients back, to be read before what is left.

@@ -26,13 +26,25 @@ type Sending struct {
 	// Trace takes the dialogue as it goes, without the content; nil: nothing
 	// does.
 	Trace io.Writer
+	// After is the place behind the recipients that an earlier Send has sent the message to.
+	After Mark
 }
+
+// A Mark is a place in the list of a message's recipients. The zero value is its beginning.
+type Mark struct {
+	read  int            // of the list
+	again []mail.Address // of those, the ones that were put off
+}
+
+// Sent returns how many recipients are before the mark.
+func (m Mark) Sent() int { return m.read - len(m.again) }
 
 // A Refusal means that the server refused the message.
 type Refusal struct {
 	Reply     mail.Reply
 	Recipient mail.Address // whom the reply is about; "" if it is about the message
 	Sent      int          // recipients that the message was sent to nevertheless
+	Mark      Mark         // the place behind them
 }
 
 func (e *Refusal) Error() string {
@@ -45,7 +57,8 @@ func (e *Refusal) Error() string {
 // A ConnectionError means that the connection was lost or unusable.
 type ConnectionError struct {
 	Err  error
-	Sent int // recipients that the message was sent to before that
+	Sent int  // recipients that the message was sent to before that
+	Mark Mark // the place behind them
 	// Doubtful means that it is not known whether the server accepted the last
 	// transaction.
 	Doubtful bool
@@ -110,6 +123,7 @@ type dialogue struct {
 	caps    smtp.Caps
 	crowded mail.Reply // the last that said that there are too many recipients
 	sent    int        // recipients of transactions that the server took
+	mark    Mark       // the place behind them
 	final   bool       // content was written to its end; its reply is awaited
 }
 
@@ -124,7 +138,10 @@ func (d *dialogue) run() (last mail.Reply, err error) {
 	if err != nil {
 		return last, err
 	}
-	for {
+	if err := recipients.seek(d.After); err != nil {
+		return last, err
+	}
+	for d.mark = d.After; ; d.mark = recipients.mark() {
 		a, ok, err := recipients.next()
 		if err != nil || !ok {
 			return last, err
@@ -415,9 +432,9 @@ func (d *dialogue) trace(format string, args ...any) {
 }
 
 func (d *dialogue) refusal(r mail.Reply, about mail.Address) *Refusal {
-	return &Refusal{Reply: r, Recipient: about, Sent: d.sent}
+	return &Refusal{Reply: r, Recipient: about, Sent: d.sent, Mark: d.mark}
 }
 
 func (d *dialogue) broken(err error) error {
-	return &ConnectionError{Err: err, Sent: d.sent, Doubtful: d.final}
+	return &ConnectionError{Err: err, Sent: d.sent, Mark: d.mark, Doubtful: d.final}
 }

@@ -217,6 +217,37 @@ func script(conn net.Conn, told *[]string, says ...string) {
 	}
 }
 
+// A second attempt goes on where the first came to, with those that were put off.
+func TestSendGoesOn(t *testing.T) {
+	m := compose(t, plain, "a@x", "b@x", "c@x", "d@x", "e@x")
+	attempt := func(after Mark, says ...string) (told []string, refused *Refusal) {
+		near, far := net.Pipe()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			script(far, &told, append([]string{"220 s", "250-s\r\n250-PIPELINING\r\n250-LIMITS RCPTMAX=4\r\n250 8BITMIME"}, says...)...)
+		}()
+		_, err := Send(near, Sending{Message: m, Hello: "h", After: after})
+		near.Close()
+		<-done
+		if err != nil && !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(told, func(line string) bool { return !strings.HasPrefix(line, "RCPT") }), refused
+	}
+	_, refused := attempt(Mark{}, "250 ok", "250 ok", "452 4.5.3 later", "250 ok", "452 4.5.3 later", "354 go", "250 taken", "451 no more", "221 bye")
+	if refused == nil || refused.Sent != 2 || refused.Mark.Sent() != 2 {
+		t.Fatalf("%+v", refused)
+	}
+	if _, refused = attempt(refused.Mark, "451 no", "221 bye"); refused == nil || refused.Sent != 0 {
+		t.Fatalf("%+v", refused)
+	}
+	told, refused := attempt(refused.Mark, "250 ok", "250 ok", "250 ok", "250 ok", "354 go", "250 taken", "221 bye")
+	if want := []string{"RCPT TO:<b@x>", "RCPT TO:<d@x>", "RCPT TO:<e@x>"}; refused != nil || !slices.Equal(told, want) {
+		t.Errorf("%q, %v", told, refused)
+	}
+}
+
 // What a server may answer at each step, and what the caller hears of it.
 func TestReplies(t *testing.T) {
 	ehlo := "250-server\r\n250 8BITMIME"
