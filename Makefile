@@ -78,7 +78,7 @@ bench: ## the benchmarks of all packages
 
 # These need the whole program, and some of them other programs. Each is a
 # script, test/NAME/run, whose first lines say what it does and needs.
-.PHONY: counts crash descriptors tls authentication exhaust interop journey backlog steps demo
+.PHONY: counts crash descriptors tls authentication exhaust interop journey relays backlog steps demo
 crash: ## kill -9 the program at random moments and count every message
 	test/crash/run
 counts: ## kill -9 the program at random moments and recount what quotas count
@@ -95,6 +95,8 @@ interop: ## exchange mail with other mail servers; COUNT=10000 for the full coun
 	test/interop/run
 journey: ## a message from a login to a receiver with DANE, and other TLS policies
 	test/journey/run
+relays: ## log in to Postfix, Exim; have Exim and OpenSMTPD log in
+	test/relays/run
 backlog: ## memory and restart time with a million deferred messages
 	test/backlog/run
 receivers: ## what hostile, dead and unreliable receivers cost other mail
