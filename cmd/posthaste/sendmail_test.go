@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -76,5 +77,41 @@ func TestEndlessInput(t *testing.T) {
 		if code != c.code || !strings.Contains(said.String(), c.want) || in.read > 8<<20 {
 			t.Errorf("%s: %d after %d bytes, %q", c.name, code, in.read, said.String())
 		}
+	}
+}
+
+// A stoppingInput is a message that takes its time: when it is read, the daemon stops.
+type stoppingInput struct {
+	io.Reader
+	stop func()
+}
+
+func (s *stoppingInput) Read(p []byte) (int, error) {
+	s.stop()
+	return s.Reader.Read(p)
+}
+
+// A daemon that stops while a message is read, which was there when it was asked what it takes,
+// finds the message in the maildrop later, as if it had not run at all.
+func TestSendmailWhileTheDaemonStops(t *testing.T) {
+	queue := t.TempDir()
+	t.Setenv("POSTHASTE_QUEUE_DIRECTORY", queue)
+	server := gosmtp.NewServer(&mailTaker{dir: queue})
+	server.ErrorLog = discardLog{}
+	ln, err := net.Listen("unix", filepath.Join(queue, "submit.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go server.Serve(ln)
+	defer server.Close()
+	drop := filepath.Join(queue, "maildrop")
+	if err := os.Mkdir(drop, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	in := &stoppingInput{strings.NewReader("Subject: x\n\nHello.\n"), func() { server.Close() }}
+	var said strings.Builder
+	code := cli.Run(t.Context(), "sendmail", []string{"jane@example.net"}, command.Streams{In: in, Out: io.Discard, Err: &said})
+	if left, err := os.ReadDir(drop); code != exit.OK || err != nil || len(left) != 1 {
+		t.Errorf("%d, %q; %d files, %v", code, said.String(), len(left), err)
 	}
 }

@@ -40,10 +40,13 @@ func (c *sendmailCall) submit() error {
 	}
 	c.options.Domain, c.options.Now, c.options.Unique = domain, time.Now(), unique(time.Now())
 	c.options.Grow = func(octets int64) error {
-		if unasked == nil && caps.SizeMax > 0 && octets > caps.SizeMax {
-			return submit.TooLarge(caps.SizeMax)
+		switch {
+		case unasked != nil || caps.SizeMax == 0 || octets <= caps.SizeMax:
+			return unasked
+		case drop != "": // the daemon may take more
+			return exit.New(exit.TempFail, errors.New("the daemon does not run, and a message of more than "+human.Size(dropSizeMax)+" does not wait for it"), "Try again when it runs.")
 		}
-		return unasked
+		return submit.TooLarge(caps.SizeMax)
 	}
 	m, err := submit.Compose(c.In, c.options)
 	if err == nil && unasked != nil {
@@ -60,12 +63,17 @@ func (c *sendmailCall) submit() error {
 	c.sending.Message, c.sending.Hello = m, hostname()
 	if drop == "" {
 		conn, err := c.connect()
-		if err != nil {
+		if err == nil {
+			defer conn.Close()
+			_, err = submit.Send(conn, c.sending)
 			return err
 		}
-		defer conn.Close()
-		_, err = submit.Send(conn, c.sending)
-		return err
+		if canWait(err) { // it has stopped since it was asked
+			drop = c.maildrop()
+		}
+		if drop == "" {
+			return err
+		}
 	}
 	if err := submit.Leave(drop, c.sending); err != nil {
 		return exit.New(exit.TempFail, err, "No daemon accepts the message, and it could not be kept for one.")
