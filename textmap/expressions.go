@@ -21,7 +21,8 @@ const nestingMax = 16
 // "!" in front for addresses that do not match, and if and endif around lines. Lines
 // continue as with Read. Expressions are those of RE2, which take time in proportion to the
 // address whatever they are; they ignore case, unless the flag "i" is there. In values, $1,
-// ${1} and $(1) stand for what a group has matched, $$ for a dollar sign. check gets the value as it
+// ${1} and $(1) stand for what a group has matched, $$ for a dollar sign; a value that would
+// have other addresses than its author has written is "" (see expand). check gets the value as it
 // is written, before groups are filled in. The errors are those of Read.
 func ReadExpressions(name string, r io.Reader, check Check) (*Map, error) {
 	p := expressionParser{m: &Map{name: name, expressions: []expression{}}, wrong: complaints{name: name}, check: check}
@@ -82,7 +83,7 @@ func (p *expressionParser) line(number int, text string) {
 	}
 	e, value, err := parseExpression(text)
 	if err == nil {
-		e.value, err = template(&e, value)
+		e.parts, err = template(&e, value)
 	}
 	if err == nil && p.check != nil {
 		err = p.check(word, value)
@@ -166,37 +167,87 @@ func goFlags(flags string) (string, error) {
 	return "(?" + text + ")", nil
 }
 
-// template returns a value in the form that package regexp expands, and checks that it names
-// groups that there are.
-func template(e *expression, value string) (string, error) {
+// A valuePart is a part of a value: text, and the group behind it.
+type valuePart struct {
+	text  string
+	group int // noGroup at the end of a value
+}
+
+const noGroup = -1
+
+// template returns the parts of a value, and checks that it names groups that there are.
+func template(e *expression, value string) (parts []valuePart, err error) {
 	if value == "" {
-		return "", errors.New("the expression has no value; write an expression, a space and a value")
+		return nil, errors.New("the expression has no value; write an expression, a space and a value")
 	}
-	var b strings.Builder
-	for i := 0; i < len(value); i++ {
-		if value[i] != '$' {
-			b.WriteByte(value[i])
-			continue
+	text := ""
+	for {
+		before, rest, found := strings.Cut(value, "$")
+		text += before
+		if !found {
+			return append(parts, valuePart{text, noGroup}), nil
 		}
-		group, n := reference(value[i+1:])
+		group, n := reference(rest)
 		switch {
 		case n == 0:
-			return "", fmt.Errorf("the $ in %s names no group; write $1, or $$ for a dollar sign", shorten(value))
-		case group == "$" && e.not:
-			b.WriteByte('$')
+			return nil, fmt.Errorf("the $ in %s names no group; write $1, or $$ for a dollar sign", shorten("$"+rest))
 		case group == "$":
-			b.WriteString("$$")
+			text += "$"
 		case e.not:
-			return "", fmt.Errorf("%s names a group, and what does not match has none", shorten(value))
+			return nil, fmt.Errorf("%s names a group, and what does not match has none", shorten("$"+rest))
 		default:
-			if k, err := strconv.Atoi(group); err != nil || k > e.match.NumSubexp() {
-				return "", fmt.Errorf("%s names group %s, and the expression has %d", shorten(value), group, e.match.NumSubexp())
+			k, err := strconv.Atoi(group)
+			if err != nil || k > e.match.NumSubexp() {
+				return nil, fmt.Errorf("%s names group %s, and the expression has %d", shorten("$"+rest), group, e.match.NumSubexp())
 			}
-			b.WriteString("${" + group + "}")
+			parts, text = append(parts, valuePart{text, k}), ""
 		}
-		i += n
+		value = rest[n:]
 	}
-	return b.String(), nil
+}
+
+// expand returns the value with what the groups have matched in a key. "" if the key, which
+// may come from a stranger, would change what is an address in the value and what is not:
+// by a comma or white space outside of double quotes, or by a quote of its own without a
+// second.
+func (e *expression) expand(key string, found []int) string {
+	var b strings.Builder
+	quotes := quotes{}
+	for _, p := range e.parts {
+		quotes.pass(p.text)
+		b.WriteString(p.text)
+		if p.group == noGroup || found[2*p.group] < 0 {
+			continue
+		}
+		text, before := key[found[2*p.group]:found[2*p.group+1]], quotes
+		if separates := quotes.pass(text); separates || quotes != before {
+			return ""
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// A quotes says where in a value a place is.
+type quotes struct{ inside, escaped bool }
+
+// pass goes over a text, and reports whether it has a comma or white space outside of double
+// quotes.
+func (q *quotes) pass(text string) (separates bool) {
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case q.escaped:
+			q.escaped = false
+		case c == '\\':
+			q.escaped = q.inside
+		case c == '"':
+			q.inside = !q.inside
+		case !q.inside && (c == ' ' || c == '\t' || c == ','):
+			separates = true
+		}
+	}
+	return separates
 }
 
 // reference returns the group that follows a $, and the length of the reference; 0 if there

@@ -24,7 +24,7 @@ type Map struct {
 type expression struct {
 	match  *regexp.Regexp
 	not    bool
-	value  string
+	parts  []valuePart
 	beyond int // of an if: the expression after its endif; 0 for others
 }
 
@@ -63,10 +63,8 @@ func (m *Map) match(key string) (value string, ok bool) {
 		case e.beyond > 0 && !matches:
 			i = e.beyond - 1
 		case e.beyond > 0 || !matches:
-		case e.not:
-			return e.value, true
 		default:
-			return string(e.match.ExpandString(nil, e.value, key, found)), true
+			return e.expand(key, found), true
 		}
 	}
 	return "", false

@@ -155,6 +155,34 @@ endif
 	}
 }
 
+// What a stranger writes in an address makes no address of its own, whatever the expression
+// takes out of it: "victim@evil.example,x"@old.example went to the victim.
+func TestExpressionsKeepAddresses(t *testing.T) {
+	m, err := ReadExpressions("f", strings.NewReader(`
+/^"?(.*)"?@old\.example$/   $1@new.example, audit@x.example
+/^"(.*)"@quoted\.example$/  "$1"@new.example
+/^(")?(x)?.*@half\.example$/     ${1}a@new.example, audit@x.example
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		`joe@old.example`:                     "joe@new.example, audit@x.example",
+		`"victim@evil.example,x"@old.example`: "",
+		`"victim@evil.example x"@old.example`: "",
+		"\"a\tb\"@old.example":                "",
+		`"a, b"@quoted.example`:               `"a, b"@new.example`,
+		`"a\", b"@quoted.example`:             `"a\", b"@new.example`,
+		`"a\\"@quoted.example`:                `"a\\"@new.example`,
+		`"a"@half.example`:                    "",
+		`a@half.example`:                      "a@new.example, audit@x.example",
+	} {
+		if got, ok := m.Find(key); got != want || !ok {
+			t.Errorf("%s: %q %v, want %q", key, got, ok, want)
+		}
+	}
+}
+
 // The expressions in a file have mistakes, too.
 func TestReadExpressionsRefuses(t *testing.T) {
 	for text, want := range map[string]string{
