@@ -88,7 +88,8 @@ func checkExpression(s string) (string, string) {
 }
 
 func checkFieldValue(s string) (string, string) {
-	if _, err := header.Compile(header.Config{Rules: []header.Rule{{Field: "A", Action: header.Replace, Value: s}}}); err != nil {
+	const groups = 100 // those that match has are known later
+	if _, err := header.Compile(header.Config{Rules: []header.Rule{{Field: "A", Action: header.Replace, Match: strings.Repeat("()", groups), Value: s}}}); err != nil {
 		_, why, _ := strings.Cut(err.Error(), ": ")
 		return tomlfile.QuoteText(s) + " cannot be used: " + why, ""
 	}
@@ -126,6 +127,11 @@ func (l *loader) checkHeaderRule(t *tomlfile.Table, r *HeaderRule) {
 		about("value", "the value is missing", `add such as value = "none"`)
 	case adds && r.Rule.Match != "":
 		about("match", "a field that is added matches nothing", "remove it")
+	default:
+		if _, err := header.Compile(header.Config{Rules: []header.Rule{r.Rule}}); err != nil {
+			_, why, _ := strings.Cut(err.Error(), ": ")
+			about("value", why, "write $1 for the first group of match, and $$ for a dollar sign")
+		}
 	}
 	names := l.listenerNames()
 	for _, name := range r.Listeners {

@@ -149,6 +149,15 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// Digits end where letters begin: "$1x" was group "1x", which there is none of, and so nothing.
+func TestRuleGroups(t *testing.T) {
+	edits := compiled(t, Config{Rules: []Rule{{Field: "A", Action: Replace, Match: "^(.)(.)(z)?", Value: "$1x ${2}2_$$1$0$3"}}})
+	var e Editor
+	if out, _ := edit(&e, edits, someFacts, "A: bc\r\n\r\n", 100); out != "A: bx c2_$1bc\r\n\r\n" {
+		t.Errorf("%q", out)
+	}
+}
+
 // A long value is folded at its spaces, so that no server has to break its lines.
 func TestFold(t *testing.T) {
 	value := strings.Repeat("word ", 40) + strings.Repeat("y", 200) + "  z"
@@ -173,11 +182,18 @@ func TestCompileRefuses(t *testing.T) {
 		{Name: "two", Field: "A", Action: Add, Match: "x"},
 		{Name: "three", Field: "A", Action: Replace, Value: "x\r\nBcc: y"},
 		{Name: "four", Field: "A", Action: 9, Value: strings.Repeat("x", 5000)},
+		{Name: "five", Field: "A", Action: Replace, Match: "(a)", Value: "$2"},
+		{Name: "six", Field: "A", Action: Replace, Match: "(?P<a>a)", Value: "${a} $1"},
+		{Name: "seven", Field: "A", Action: Add, Value: "$1"},
+		{Name: "eight", Field: "A", Action: Replace, Match: "a", Value: "5 $"},
+		{Name: "nine", Field: "A", Action: Replace, Match: "(a)", Value: "${1"},
 	}})
 	for _, want := range []string{
 		`header rule one: "a b" is not the name`, "header rule one: error parsing regexp", "header rule one: a field that is removed",
 		"header rule two: a field that is added matches", "header rule two: the value is missing", "header rule three: the value has characters",
 		"header rule four: no such action", "header rule four: the value is longer",
+		`header rule five: "$2" names group 2, and match has 1`, `header rule six: the $ in "${a} $1" names no group`, `header rule seven: "$1" names group 1, and match has 0`,
+		`header rule eight: the $ in "$" names no group`, `header rule nine: the $ in "${1" names no group`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)

@@ -2,7 +2,9 @@ package header
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/internal/mistakes"
@@ -61,7 +63,16 @@ type Edits struct {
 type rule struct {
 	Rule
 	match *regexp.Regexp // nil: every value
+	parts []valuePart    // of Value
 }
+
+// A valuePart is a part of a Value: text, and the group behind it.
+type valuePart struct {
+	text  string
+	group int // noGroup at the end of a Value
+}
+
+const noGroup = -1
 
 // valueMax is the length of the longest Value, in bytes.
 const valueMax = 4096
@@ -97,7 +108,43 @@ func (r *rule) compile() error {
 		}
 		r.match = match
 	}
+	wrong.Add(r.split())
 	return wrong.Join()
+}
+
+// split divides the value at its groups.
+func (r *rule) split() error {
+	groups := 0
+	if r.match != nil {
+		groups = r.match.NumSubexp()
+	}
+	text, value := "", r.Value
+	for {
+		before, rest, found := strings.Cut(value, "$")
+		text += before
+		if !found {
+			r.parts = append(r.parts, valuePart{text, noGroup})
+			return nil
+		}
+		digits := strings.TrimPrefix(rest, "{")
+		end := len(digits) - len(strings.TrimLeft(digits, "0123456789"))
+		digits, value = digits[:end], digits[end:]
+		if strings.HasPrefix(rest, "$") {
+			text, value = text+"$", rest[1:]
+			continue
+		}
+		if strings.HasPrefix(rest, "{") && !strings.HasPrefix(value, "}") || digits == "" {
+			return fmt.Errorf("the $ in %q names no group; write $1, or $$ for a dollar sign", "$"+rest)
+		}
+		if strings.HasPrefix(rest, "{") {
+			value = value[1:]
+		}
+		n, err := strconv.Atoi(digits)
+		if err != nil || n > groups {
+			return fmt.Errorf("%q names group %s, and match has %d", "$"+rest, digits, groups)
+		}
+		r.parts, text = append(r.parts, valuePart{text, n}), ""
+	}
 }
 
 // Idle reports whether the edits never change anything.
@@ -157,8 +204,12 @@ func (e *Edits) apply(name, value []byte) (after []byte, stays bool) {
 // expand returns the rule's value. Values come from messages, so no line end of theirs gets
 // into a field.
 func (r *rule) expand(value []byte, found []int) []byte {
-	if r.match == nil {
-		return bytes.TrimSpace([]byte(strings.ReplaceAll(r.Value, "$$", "$")))
+	var b []byte
+	for _, p := range r.parts {
+		b = append(b, p.text...)
+		if at := 2 * p.group; p.group != noGroup && at < len(found) && found[at] >= 0 {
+			b = append(b, value[found[at]:found[at+1]]...)
+		}
 	}
-	return bytes.TrimSpace(unfold(r.match.Expand(nil, []byte(r.Value), value, found)))
+	return bytes.TrimSpace(unfold(b))
 }
