@@ -333,10 +333,16 @@ func (r *Rules) RecipientCopies(recipient mail.Address) []mail.Address {
 	return r.copies(recipient, r.cfg.RecipientBcc)
 }
 
+// copies returns the addresses of a map of copies. They get no extension of an address that
+// was found without its own (as in Postfix): who keeps all mail of a user is one mailbox,
+// which need not know extensions, and nobody learns that a copy was refused.
 func (r *Rules) copies(a mail.Address, maps []Map) (all []mail.Address) {
 	value, part, ok := r.find(a, maps)
 	if !ok {
 		return nil
+	}
+	if part == withoutExtension {
+		part = wholeAddress
 	}
 	for field := range addresses(value) {
 		if after := r.result(field, a, part); after != "" {

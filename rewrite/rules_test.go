@@ -171,6 +171,10 @@ func TestCopies(t *testing.T) {
 		"[archive@x.example boss@a.example log@origin.example] [archive@x.example] [archive@x.example] [r2@b.example] []" {
 		t.Error(got)
 	}
+	r = rules(t, Config{Delimiter: "+", SenderBcc: []Map{table{"joe@a.example": "kept@a.example"}}, RecipientBcc: []Map{table{"r@b.example": "kept@b.example, @c.example"}}})
+	if got := fmt.Sprint(r.SenderCopies("joe+x@a.example"), r.RecipientCopies("r+y@b.example")); got != "[kept@a.example] [kept@b.example r+y@c.example]" {
+		t.Errorf("with extensions: %s", got)
+	}
 }
 
 // Values that cannot be used are found when a map is read.
