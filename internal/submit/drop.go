@@ -87,7 +87,7 @@ func writeDrop(f io.Writer, s Sending) error {
 		fmt.Fprintf(out, "to %s\n", a)
 	}
 	out.WriteByte('\n')
-	content, err := m.content.reader()
+	content, err := m.content.Reader(0)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/posthaste-mta/posthaste/header"
+	"github.com/posthaste-mta/posthaste/internal/spill"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 )
@@ -46,22 +47,22 @@ type Options struct {
 // A Message is ready to be sent. Close must be called when it is not needed any
 // more.
 type Message struct {
-	content    spill
+	content    spill.Buffer
 	recipients *roster
 	eightBit   bool // some octet of it is above 127
 	utf8Header bool // its header is UTF-8 beyond ASCII
 }
 
 // Size is the number of octets, with CRLF line ends.
-func (m *Message) Size() int64 { return m.content.size }
+func (m *Message) Size() int64 { return m.content.Size() }
 
 // Recipients is the number of recipients.
 func (m *Message) Recipients() int { return m.recipients.count }
 
 // Close gives back what the message takes.
 func (m *Message) Close() {
-	m.content.close()
-	m.recipients.lines.close()
+	m.content.Close()
+	m.recipients.lines.Close()
 }
 
 // An InputError means that the message could not be read.
@@ -81,13 +82,17 @@ type HeaderError struct {
 
 func (e *HeaderError) Error() string { return fmt.Sprintf("line %d of the message: %s", e.Line, e.Why) }
 
+// spillMax is how many octets are kept in memory: nearly all messages, and
+// about 40,000 recipients.
+const spillMax = 1 << 20
+
 // Compose reads a message to its end. The error is an *InputError if reading
 // fails, an *header.AddressError if the header has a bad address, a *HeaderError if the
 // header is ambiguous, and else one of the system's.
 func Compose(r io.Reader, o Options) (*Message, error) {
 	c := composer{o: o, in: bufio.NewReaderSize(r, 64<<10)}
-	for _, s := range []*spill{&c.content, &c.plain.lines, &c.fromTo.lines, &c.resent.lines} {
-		s.grow = o.Grow
+	for _, s := range []*spill.Buffer{&c.content, &c.plain.lines, &c.fromTo.lines, &c.resent.lines} {
+		s.Max, s.Grow = spillMax, o.Grow
 	}
 	for _, a := range o.Recipients {
 		if err := c.plain.add(a); err != nil {
@@ -95,11 +100,11 @@ func Compose(r io.Reader, o Options) (*Message, error) {
 		}
 	}
 	err := c.run()
-	c.fromTo.lines.close()
-	c.resent.lines.close()
+	c.fromTo.lines.Close()
+	c.resent.lines.Close()
 	if err != nil {
-		c.content.close()
-		c.plain.lines.close()
+		c.content.Close()
+		c.plain.lines.Close()
 		return nil, err
 	}
 	return &Message{content: c.content, recipients: &c.plain, eightBit: c.eightBit, utf8Header: c.utf8 && !c.notUTF8}, nil
@@ -109,7 +114,7 @@ func Compose(r io.Reader, o Options) (*Message, error) {
 type composer struct {
 	o       Options
 	in      *bufio.Reader
-	content spill
+	content spill.Buffer
 	newline smtp.Normalizer
 	buf     []byte
 

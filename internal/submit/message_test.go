@@ -23,7 +23,7 @@ func options() Options {
 
 func (m *Message) text(t *testing.T) string {
 	t.Helper()
-	r, err := m.content.reader()
+	r, err := m.content.Reader(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/posthaste-mta/posthaste/internal/spill"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -16,7 +17,7 @@ const repeatMax = 10_000
 // A roster is a list of recipients in the order in which they were added. The
 // zero value is empty.
 type roster struct {
-	lines    spill // one address a line
+	lines    spill.Buffer // one address a line
 	count    int
 	nonASCII bool
 	seen     map[mail.Address]bool
@@ -46,7 +47,7 @@ type rosterReader struct {
 }
 
 func (r *roster) reader() (*rosterReader, error) {
-	in, err := r.lines.reader()
+	in, err := r.lines.Reader(0)
 	if err != nil {
 		return nil, err
 	}

@@ -324,7 +324,7 @@ func (d *dialogue) data() (mail.Reply, error) {
 	if err := d.expect(3, "DATA"); err != nil {
 		return mail.Reply{}, err
 	}
-	content, err := d.Message.content.reader()
+	content, err := d.Message.content.Reader(0)
 	if err != nil {
 		return mail.Reply{}, err
 	}

@@ -1,0 +1,133 @@
+package milter
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// A Failure is what becomes of a message if a milter cannot be asked, or its answer is not one
+// (milter_default_action).
+type Failure uint8
+
+const (
+	FailTemporarily Failure = iota // refused for now: the client tries again
+	FailAccept                     // goes on without the milter
+	FailReject                     // refused for good
+	FailQuarantine                 // accepted and held
+)
+
+// String returns the word in configurations and logs.
+func (f Failure) String() string { return [...]string{"tempfail", "accept", "reject", "quarantine"}[f] }
+
+// Config configures a milter. The names in parentheses are Postfix's.
+type Config struct {
+	Name string // in the log and in metrics
+	// Network and Address are those of net.Dial: "unix" and a path, or "tcp" and a host with a
+	// port.
+	Network, Address string
+	// ConnectTimeout limits the time until there is a connection on which both sides have said what
+	// they can do (milter_connect_timeout). Default 30 s.
+	ConnectTimeout time.Duration
+	// CommandTimeout limits the wait for the answer to each command (milter_command_timeout).
+	// Default 30 s.
+	CommandTimeout time.Duration
+	// ContentTimeout limits the wait for each answer to a part of the content, and for each that
+	// follows its end (milter_content_timeout). Default 5 minutes.
+	ContentTimeout time.Duration
+	OnFailure      Failure
+	// DaemonName is the macro {daemon_name} (milter_macro_daemon_name); "" for the name of the
+	// listener.
+	DaemonName string
+}
+
+// WithDefaults returns c with its zero values replaced.
+func (c Config) WithDefaults() Config {
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, 30*time.Second)
+	c.CommandTimeout = cmp.Or(c.CommandTimeout, 30*time.Second)
+	c.ContentTimeout = cmp.Or(c.ContentTimeout, 5*time.Minute)
+	return c
+}
+
+// Validate returns all errors of a Config with its defaults, joined.
+func (c Config) Validate() error {
+	var complaints []error
+	complain := func(bad bool, format string, args ...any) {
+		if bad {
+			complaints = append(complaints, fmt.Errorf("milter %s: "+format, append([]any{c.Name}, args...)...))
+		}
+	}
+	complain(c.Name == "", "it has no name")
+	complain(c.Network != "unix" && c.Network != "tcp", "no such network: %q", c.Network)
+	complain(c.Address == "", "it has no address")
+	complain(c.ConnectTimeout < 0, "connect timeout %s is negative", c.ConnectTimeout)
+	complain(c.CommandTimeout < 0, "command timeout %s is negative", c.CommandTimeout)
+	complain(c.ContentTimeout < 0, "content timeout %s is negative", c.ContentTimeout)
+	complain(c.OnFailure > FailQuarantine, "no such action: %d", c.OnFailure)
+	return errors.Join(complaints...)
+}
+
+// A Milter is one that is configured, and what all sessions know of it. Its methods may be called
+// concurrently.
+type Milter struct {
+	cfg      Config
+	counters counters
+	// rest is until when no connection is attempted, in nanoseconds of Unix time: as long as the
+	// last attempt took in vain. So a host that answers nothing delays one session at a time, and one
+	// that refuses connections at once is asked each time.
+	rest atomic.Int64
+}
+
+// New returns a milter. Zero values of the configuration are replaced by defaults.
+func New(cfg Config) (*Milter, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Milter{cfg: cfg}, nil
+}
+
+// Name returns the milter's name.
+func (m *Milter) Name() string { return m.cfg.Name }
+
+// Counters are facts about a milter since the start of the program.
+type Counters struct {
+	Connections int64 // to it
+	Messages    int64 // that it has seen to their end
+	Refused     int64 // clients, senders, recipients and messages refused by it for good
+	Deferred    int64 // the same for now
+	Discarded   int64 // messages
+	Held        int64 // messages
+	Changed     int64 // messages
+	Failures    int64 // how often it could not be asked, or its answer was not one
+}
+
+type counters struct {
+	connections, messages, refused, deferred, discarded, held, changed, failures atomic.Int64
+}
+
+// Counters returns the present values.
+func (m *Milter) Counters() Counters {
+	c := &m.counters
+	return Counters{c.connections.Load(), c.messages.Load(), c.refused.Load(), c.deferred.Load(), c.discarded.Load(), c.held.Load(), c.changed.Load(), c.failures.Load()}
+}
+
+// A Host is what sessions need of the program around them. The fields do not change.
+type Host struct {
+	Hostname string // macro j
+	Version  string // macro v, such as "Posthaste 1.0"
+	// Scratch is the directory of temporary files, for contents and bodies of more than KeptMax
+	// octets; "" is that of the system.
+	Scratch string
+	// Room returns an error if there is no room for so many octets in Scratch; nil: there is.
+	Room func(octets int64) error
+	// Note logs an event of a milter. Events with the same name and reason may be counted
+	// instead.
+	Note func(level slog.Level, event, milter, reason string, attributes ...any)
+}
+
+// KeptMax is how much of a content, and of a body that takes its place, is in memory.
+const KeptMax = 64 << 10
