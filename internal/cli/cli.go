@@ -28,6 +28,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/receiver"
 	"github.com/posthaste-mta/posthaste/internal/cli/recording"
 	"github.com/posthaste-mta/posthaste/internal/cli/replies"
+	"github.com/posthaste-mta/posthaste/internal/cli/report"
 	"github.com/posthaste-mta/posthaste/internal/cli/service"
 	"github.com/posthaste-mta/posthaste/internal/cli/simulation"
 	"github.com/posthaste-mta/posthaste/internal/cli/user"
@@ -70,6 +71,7 @@ func commands() []*cobra.Command {
 		dkim.NewCommand(),
 		user.NewCommand(),
 		replies.NewCommand(),
+		report.NewCommand(),
 		demo.NewCommand(),
 		receiver.NewCommand(),
 		recording.NewVerifyCommand(),

@@ -1,0 +1,186 @@
+package feedback
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/verp"
+)
+
+func mailboxes(t testing.TB, codec verp.Codec, names ...string) *Mailboxes {
+	t.Helper()
+	m, err := NewMailboxes(names, codec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Which mail is a report, and what its address says.
+func TestMatch(t *testing.T) {
+	m := mailboxes(t, verp.Codec{}, "bounces@shop.example", "fbl@shop.example", "@b.shop.example")
+	for to, want := range map[mail.Address]Match{
+		"bounces@shop.example":                            {},
+		"BOUNCES@Shop.example":                            {},
+		"bounces+x@shop.example":                          {},
+		"bounces+jane=example.net@shop.example":           {Sender: "bounces@shop.example", Recipient: "jane@example.net"},
+		`"bounces+jane doe=example.net"@shop.example`:     {Sender: "bounces@shop.example", Recipient: `"jane doe"@example.net`},
+		"jane@b.shop.example":                             {},
+		"list+jane=example.net@b.shop.example":            {Sender: "list@b.shop.example", Recipient: "jane@example.net"},
+		"bounces+jane+bounces+x=example.net@shop.example": {Sender: "bounces@shop.example", Recipient: "jane+bounces+x@example.net"},
+	} {
+		if got, ok := m.Match(to); !ok || got != want {
+			t.Errorf("%s: %+v, %v, want %+v", to, got, ok, want)
+		}
+	}
+	for _, to := range []mail.Address{"", "shop.example", "news@shop.example", "bouncesx@shop.example", "+x@shop.example", "bounces@other.example", "x@a.b.shop.example"} {
+		if got, ok := m.Match(to); ok {
+			t.Errorf("%s: %+v", to, got)
+		}
+	}
+	if _, ok := (*Mailboxes)(nil).Match("bounces@shop.example"); ok {
+		t.Error("none has one")
+	}
+	for _, name := range []string{"", "bounces", "@", "@b..example", "a b@shop.example", "<a@shop.example>"} {
+		if _, err := NewMailboxes([]string{name}, verp.Codec{}); err == nil {
+			t.Errorf("%q is a mailbox", name)
+		}
+	}
+}
+
+// Each report says in another place who it is about.
+func TestEvents(t *testing.T) {
+	plain := mailboxes(t, verp.Codec{}, "bounces@shop.example", "fbl@shop.example")
+	class := func(r mail.Reply) string {
+		if r.Status.Subject == 1 {
+			return "no-such-user"
+		}
+		return ""
+	}
+	for _, c := range []struct {
+		file string
+		to   mail.Address
+		want string
+	}{
+		{"dsn-postfix.eml", "bounces+jane=example.net@shop.example", "bounced jane@example.net verp bounces@shop.example no-such-user"},
+		{"dsn-postfix.eml", "bounces@shop.example", "bounced jane@example.net return-path bounces@shop.example no-such-user"},
+		{"dsn-exim.eml", "bounces@shop.example", "bounced jane@example.net final news@shop.example other"},
+		{"dsn-exchange.eml", "bounces@shop.example", "bounced jane@example.net original news@shop.example other"},
+		{"dsn-delayed-wrapped.eml", "bounces@shop.example", "delayed jane@example.net final news@shop.example other"},
+		{"arf-yahoo.eml", "fbl@shop.example", "complaint jane@example.net return-path bounces@shop.example abuse"},
+		{"arf-redacted.eml", "fbl@shop.example", "complaint jane@example.net return-path bounces@shop.example abuse"},
+		{"arf-auth-failure.eml", "fbl@shop.example", "complaint jane@example.net final news@shop.example auth-failure"},
+		{"vacation.eml", "bounces+jane=example.net@shop.example", "auto-reply jane@example.net verp bounces@shop.example "},
+		{"unknown-qmail.eml", "bounces+jane=example.net@shop.example", "unknown jane@example.net verp bounces@shop.example "},
+		{"unknown-qmail.eml", "bounces@shop.example", "unknown    "},
+	} {
+		r, _ := Parse(sample(t, c.file), "")
+		var got []string
+		for _, e := range plain.Events(&r, c.to, class) {
+			got = append(got, fmt.Sprint(e.Kind, " ", e.Recipient, " ", e.By, " ", e.Sender, " ", e.Class))
+		}
+		if strings.Join(got, "; ") != c.want {
+			t.Errorf("%s to %s:\n got %s\nwant %s", c.file, c.to, strings.Join(got, "; "), c.want)
+		}
+	}
+}
+
+// All of our mail has a tag in its sender. A report about a message that was never sent is not
+// counted as one.
+func TestUnverified(t *testing.T) {
+	codec := verp.Codec{Secrets: [][]byte{[]byte("secret")}}
+	m := mailboxes(t, codec, "bounces@shop.example")
+	r, err := Parse(sample(t, "dsn-exim.eml"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := codec.Encode("bounces@shop.example", "jane@example.net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for to, want := range map[mail.Address]string{
+		own: EventBounced, "bounces@shop.example": EventUnverified, "bounces+jane=example.net@shop.example": EventUnverified,
+	} {
+		if e := m.Events(&r, to, func(mail.Reply) string { return "" }); len(e) != 1 || e[0].Kind != want {
+			t.Errorf("%s: %+v, want %s", to, e, want)
+		}
+	}
+}
+
+// The same report comes twice, and in between the program ends and starts again.
+func TestCountOnce(t *testing.T) {
+	at := time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC)
+	r, err := Parse(sample(t, "dsn-exim.eml"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := mailboxes(t, verp.Codec{}, "bounces@shop.example")
+	e := m.Events(&r, "bounces@shop.example", func(mail.Reply) string { return "mailbox-full" })[0]
+	mark, ok := Mark(&r, &e)
+	if !ok {
+		t.Fatal("it has a Message-ID")
+	}
+	k := Key{Kind: e.Kind, Class: e.Class, Sender: "Shop.example", Receiver: "example.net"}
+	var b Book
+	if !b.Count(at, k, mark, true) || b.Count(at, k, mark, true) {
+		t.Error("not counted once")
+	}
+	b.Count(at.AddDate(0, 0, 1), Key{Kind: EventComplaint, Class: "abuse"}, 0, false)
+	text := b.AppendText(nil)
+	var again Book
+	if n := again.Load(append(text, "{\"day\":\n{}\n"...)); n != 2 {
+		t.Errorf("%d lines damaged", n)
+	}
+	if again.Count(at, k, mark, true) {
+		t.Error("counted again after a restart")
+	}
+	if got := string(again.AppendText(nil)); got != string(text) {
+		t.Errorf("got\n%swant\n%s", got, text)
+	}
+	for by, want := range map[By]string{
+		ByClass: "[{bounced mailbox-full 1} {complaint abuse 1}]", ByReceiver: "[{bounced example.net 1} {complaint  1}]",
+		BySenders: "[{bounced shop.example 1} {complaint  1}]", ByDay: "[{complaint 2026-11-25 1} {bounced 2026-11-24 1}]",
+	} {
+		if rows, more := again.Rows("", by, 10); fmt.Sprint(rows) != want || more != 0 {
+			t.Errorf("by %s: %v and %d more, want %s", by, rows, more, want)
+		}
+	}
+	if rows, more := again.Rows("2026-11-25", ByClass, 10); len(rows) != 1 || more != 0 {
+		t.Errorf("%v", rows)
+	}
+	if rows, more := again.Rows("", ByClass, 1); len(rows) != 1 || more != 1 {
+		t.Errorf("%v and %d more", rows, more)
+	}
+	r.MessageID = ""
+	if other, ok := Mark(&r, &e); !ok || other == mark {
+		t.Error("what it is about identifies it, too")
+	}
+	r.Original, r.EnvID = Original{}, ""
+	if _, ok := Mark(&r, &e); ok {
+		t.Error("nothing identifies it")
+	}
+}
+
+// Somebody sends reports about ever new domains, for months.
+func TestBookBounds(t *testing.T) {
+	var b Book
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range KeysMax + 1000 {
+		b.Count(at, Key{Kind: EventBounced, Class: "other", Receiver: fmt.Sprint(i, ".example")}, uint64(i), true)
+	}
+	if len(b.marks)+len(b.older) > marksMax || b.keys > KeysMax+1 || len(b.days["2026-01-01"]) != b.keys {
+		t.Errorf("%d marks, %d keys", len(b.marks)+len(b.older), b.keys)
+	}
+	if rows, _ := b.Rows("", ByClass, 10); len(rows) != 1 || rows[0].Count != KeysMax+1000 {
+		t.Errorf("%v", rows)
+	}
+	for i := range 2 * DaysMax {
+		b.Count(at.AddDate(0, 0, i), Key{Kind: EventBounced}, 0, false)
+	}
+	if len(b.days) != DaysMax || b.keys != DaysMax {
+		t.Errorf("%d days, %d keys", len(b.days), b.keys)
+	}
+}

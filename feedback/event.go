@@ -1,0 +1,135 @@
+package feedback
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/replies"
+)
+
+// What an event can be.
+const (
+	EventBounced    = "bounced"    // the recipient did not get the message
+	EventDelayed    = "delayed"    // not yet
+	EventDelivered  = "delivered"  // he did
+	EventRelayed    = "relayed"    // a server that makes no reports has it
+	EventComplaint  = "complaint"  // he did, and complains
+	EventAutoReply  = "auto-reply" // a program answered
+	EventUnknown    = "unknown"    // the message was not understood
+	EventUnverified = "unverified" // the report carries no tag of ours, although all of our mail has one
+)
+
+// Places where an event's recipient was found, the best first.
+const (
+	BySender   = "verp"        // in the address that the report came to
+	ByReturn   = "return-path" // in the sender of the message, which the report quotes
+	ByOriginal = "original"    // the recipient as the sender gave it
+	ByFinal    = "final"       // as the receiver knew him
+)
+
+// An Event is what one report says about one recipient.
+type Event struct {
+	Kind      string
+	Recipient mail.Address // "" if unknown
+	By        string       // where the recipient was found; "" if he was not
+	Sender    mail.Address // of the message; "" if unknown
+	Class     string       // of the reply, or the type of a complaint; "" if there is none
+	Entry     Entry
+}
+
+// Events returns what a report says that came to an address of the mailboxes. class gives the class
+// of a reply. Of a report about one message with one recipient in its sender there is one event,
+// even if that recipient is a list whose members the report names.
+func (m *Mailboxes) Events(r *Report, to mail.Address, class func(mail.Reply) string) []Event {
+	found, by := m.recipient(r, to)
+	switch {
+	case r.Kind == KindAutoReply, r.Kind == KindUnknown:
+		return []Event{{Kind: [...]string{KindUnknown: EventUnknown, KindAutoReply: EventAutoReply}[r.Kind], Recipient: found.Recipient, By: by, Sender: found.Sender}}
+	case found.Recipient == "" && len(m.codec.Secrets) > 0:
+		return []Event{{Kind: EventUnverified}}
+	case found.Recipient != "":
+		e := r.Entries[0]
+		for _, other := range r.Entries {
+			if other.Action == mail.ReportFailed && e.Action != mail.ReportFailed {
+				e = other
+			}
+		}
+		return []Event{event(r, e, found, by, class)}
+	}
+	var all []Event
+	for _, e := range r.Entries {
+		one := Match{Sender: sender(r)}
+		if one.Recipient, by = e.Original, ByOriginal; one.Recipient == "" {
+			one.Recipient, by = e.Final, ByFinal
+		}
+		if one.Recipient == "" {
+			by = ""
+		}
+		all = append(all, event(r, e, one, by, class))
+	}
+	return all
+}
+
+// recipient looks for a recipient in addresses that this program made.
+func (m *Mailboxes) recipient(r *Report, to mail.Address) (Match, string) {
+	if found, _ := m.Match(to); found.Recipient != "" {
+		return found, BySender
+	}
+	for _, a := range []mail.Address{r.Complaint.Sender, r.Original.ReturnPath} {
+		if found, _ := m.Match(a); found.Recipient != "" {
+			return found, ByReturn
+		}
+	}
+	return Match{}, ""
+}
+
+// sender returns the sender of the message as far as a report shows it.
+func sender(r *Report) mail.Address {
+	for _, a := range []mail.Address{r.Complaint.Sender, r.Original.ReturnPath, r.Original.From} {
+		if a != "" {
+			return a
+		}
+	}
+	return ""
+}
+
+func event(r *Report, e Entry, about Match, by string, class func(mail.Reply) string) Event {
+	out := Event{Recipient: about.Recipient, By: by, Sender: about.Sender, Entry: e}
+	if r.Kind == KindComplaint {
+		out.Kind, out.Class = EventComplaint, r.Complaint.Type
+		return out
+	}
+	switch e.Action {
+	case mail.ReportFailed:
+		out.Kind = EventBounced
+	case mail.ReportDelayed:
+		out.Kind = EventDelayed
+	case mail.ReportDelivered:
+		out.Kind = EventDelivered
+	default:
+		out.Kind = EventRelayed
+	}
+	if out.Kind == EventBounced || out.Kind == EventDelayed {
+		out.Class = replies.ClassOther.String()
+		if c := class(e.Reply); c != "" {
+			out.Class = c
+		}
+	}
+	return out
+}
+
+// Mark returns what identifies an event when the report comes again, and false if the report has
+// nothing by which it could be told from another.
+func Mark(r *Report, e *Event) (mark uint64, ok bool) {
+	id := r.MessageID
+	if id == "" {
+		if r.EnvID == "" && r.Original.MessageID == "" && r.Original.QueueID == 0 {
+			return 0, false
+		}
+		id = fmt.Sprintf("%q %q %v", r.EnvID, r.Original.MessageID, r.Original.QueueID)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", id, e.Kind, e.Recipient))
+	return binary.BigEndian.Uint64(sum[:]), true
+}

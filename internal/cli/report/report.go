@@ -1,0 +1,18 @@
+// Package report has the commands about reports that come back: reading one, and what the daemon has
+// counted.
+package report
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+)
+
+// NewCommand returns the commands about reports.
+func NewCommand() *cobra.Command {
+	cmd := command.Group("report", "Read reports that come back about mail", `Read delivery status notifications and complaints about mail that was sent. How the daemon
+takes them in is described in docs/feedback.md.`,
+		newParseCommand())
+	cmd.SuggestFor = []string{"bounce", "dsn", "arf", "complaints"}
+	return cmd
+}
