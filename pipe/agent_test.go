@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -187,14 +188,86 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
+// fifo returns the path of a FIFO to which programs can write.
+func fifo(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := errors.Join(syscall.Mkfifo(path, 0o600), os.Chmod(path, 0o666), os.Chmod(filepath.Dir(path), 0o777), os.Chmod(filepath.Dir(filepath.Dir(path)), 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What a program has started is killed with it. A process that has left its group is not, and
+// holds the delivery up for no longer than closeTime.
+func TestDescendants(t *testing.T) {
+	const long = 60 // s, after which what is not killed ends by itself
+	path := fifo(t)
+	c := shell(`(echo >&3; exec sleep $LONG) 3>$F & exec sleep $LONG`)
+	c.Environment = []string{"F=" + path, "LONG=" + strconv.Itoa(long)}
+	a := newAgent(t, c, contents{1: "x\r\n"})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	began := time.Now()
+	done := make(chan mail.DeliveryResult)
+	go func() { done <- a.Deliver(ctx, delivery("b@x")) }()
+	in, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if _, err := in.Read(make([]byte, 1)); err != nil { // both run
+		t.Fatal(err)
+	}
+	cancel()
+	<-done
+	if _, err := io.Copy(io.Discard, in); err != nil || time.Since(began) > long*time.Second/2 { // until nobody can write any more
+		t.Errorf("what a program has started ended after %v, %v", time.Since(began), err)
+	}
+	if _, err := exec.LookPath("setsid"); err != nil {
+		return
+	}
+	c = shell(`setsid sleep $LONG & exit 0`)
+	c.Environment = []string{"LONG=" + strconv.Itoa(long)}
+	began = time.Now()
+	r := newAgent(t, c, contents{1: "x\r\n"}).Deliver(t.Context(), delivery("b@x"))
+	if r.Outcomes[0].Result != mail.Delivered || time.Since(began) > long*time.Second/2 {
+		t.Errorf("%+v after %v", r, time.Since(began))
+	}
+}
+
+// Files that a process has left with their names when it was killed are removed, and not those
+// of another agent, which may be about to remove them itself.
+func TestLeft(t *testing.T) {
+	dir := t.TempDir()
+	long := time.Now().Add(-2 * leftAfter)
+	for _, name := range []string{"message-old", "message-new", "other"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if name != "message-new" {
+			if err := os.Chtimes(filepath.Join(dir, name), long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := New(Config{Dir: dir, Transports: map[string]TransportConfig{"p": shell("exit 0")}}, contents{}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	for i := range left {
+		left[i] = filepath.Base(left[i])
+	}
+	if err != nil || !slices.Equal(left, []string{"message-new", "other"}) {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}
+
 // When this process gives up, so does the program, and nobody knows what it has done.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	path := filepath.Join(t.TempDir(), "started")
-	if err := errors.Join(syscall.Mkfifo(path, 0o600), os.Chmod(path, 0o666), os.Chmod(filepath.Dir(path), 0o777), os.Chmod(filepath.Dir(filepath.Dir(path)), 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	path := fifo(t)
 	c := shell(`echo >$F; sleep 1000`)
 	c.Environment = []string{"F=" + path}
 	a := newAgent(t, c, contents{1: "x\r\n"})
@@ -262,6 +335,14 @@ func TestMissingProgram(t *testing.T) {
 	if !strings.Contains(log.String(), "command=/nonexistent/program") {
 		t.Errorf("the log says %s", log.String())
 	}
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.Command = []string{plain}
+	if _, err := New(Config{Dir: t.TempDir(), Transports: map[string]TransportConfig{"p": c}, Log: slog.New(slog.NewTextHandler(&log, nil))}, contents{}); err != nil || !strings.Contains(log.String(), "not executable; its mail waits\" transport=p command="+plain) {
+		t.Errorf("%v; the log says %s", err, log.String())
+	}
 	r := a.Deliver(t.Context(), delivery("b@x"))
 	if want := "451 4.3.5 the program cannot be started: no such file or directory"; !r.Crashed || r.Unavailable.String() != want || r.Outcomes[0].Result != mail.Deferred {
 		t.Errorf("result %+v", r)
@@ -297,7 +378,7 @@ func TestManyRecipients(t *testing.T) {
 	for i := range 150 { // 9 MB; Linux takes 6 MB at most
 		to = append(to, mail.Address(strconv.Itoa(i)+long+"@x"))
 	}
-	c := shell(`cat >/dev/null; for a; do case $a in 149x*) exit 67;; esac; done`, "${recipient}")
+	c := shell(`read line; [ "$line" = x ] || exit 65; shift $(($#-1)); case $1 in 149x*) exit 67;; esac`, "${recipient}")
 	r := newAgent(t, c, contents{1: "x\r\n"}).Deliver(t.Context(), delivery(to...))
 	if len(r.Outcomes) != len(to) || !r.Unavailable.IsZero() {
 		t.Fatalf("%d outcomes, %v", len(r.Outcomes), r.Unavailable)

@@ -53,6 +53,31 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%q with flags %q: %q, %v, want %q", c.command, c.letters, got, ok, c.want)
 		}
 	}
+	for _, c := range []struct {
+		letters, argument string
+		to                mail.Address
+		orcpt, want       string
+	}{
+		{"", "${user}/${extension}", "+x@y.example", "", "+x/"}, // nothing is before the delimiter
+		{"u", "${user}/${extension}/${mailbox}", "Joe+X@Y.example", "", "joe/x/joe+x"},
+		{"", "${recipient}", `"a\"b\\c"@x`, "", `a"b\c@x`},
+		{"", "${original_recipient}", "a@x", "x400;b@x", "a@x"},
+	} {
+		flags, err := ParseFlags(c.letters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := delivery(c.to)
+		d.Recipients[0].ORcpt = c.orcpt
+		a, err := ParseArgument(c.argument)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := TransportConfig{Flags: flags, Delimiter: "+"}.WithDefaults()
+		if got, ok := a.expand(&values{&config, &d}, &d.Recipients[0]); got != c.want || !ok {
+			t.Errorf("%s of %s: %q, %v", c.argument, c.to, got, ok)
+		}
+	}
 	for text, want := range map[string]string{
 		"$recipient":    "a macro is written ${name}",
 		"${recipients}": "is not one of the macros ${sender}, ${nexthop}",

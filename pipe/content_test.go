@@ -29,7 +29,7 @@ func written(t *testing.T, letters, content string, d mail.Delivery) string {
 }
 
 func TestContent(t *testing.T) {
-	long := strings.Repeat("From .", lineMax/3)
+	long, buffer := strings.Repeat("From .", lineMax/3), strings.Repeat("y", lineMax)
 	for _, c := range []struct{ letters, content, want string }{
 		{"", "A: b\r\n\r\n.\r\nFrom x\r\n", "A: b\n\n.\nFrom x\n"},
 		{"B", "A: b\r\n\r\nx\r\n", "A: b\n\nx\n\n"},
@@ -43,6 +43,10 @@ func TestContent(t *testing.T) {
 		{">.", "A: b\r\n\r\n" + long + "\r\n." + long + "\r\n", "A: b\n\n>" + long + "\n.." + long + "\n.\n"},
 		{"", "A: b\r\n\r\na\rb\r\r\nno end", "A: b\n\na\rb\r\nno end\n"},
 		{"B", "", "\n"},
+		{"", "Delivered-To: b@x\r\n", "Delivered-To: b@x\n"}, // the loop is looked for with D only
+		{"D", buffer + "Delivered-To: b@x\r\n", "Delivered-To: b@x\n" + buffer + "Delivered-To: b@x\n"},
+		{".>", buffer + ".z\r\n" + buffer + "From x\r\n", buffer + ".z\n" + buffer + "From x\n.\n"},
+		{"", buffer[1:] + "\rz\r\n" + buffer[1:] + "\r\n", buffer[1:] + "\rz\n" + buffer[1:] + "\n"},
 	} {
 		d := delivery("b@x")
 		d.Recipients[0].ORcpt = "rfc822;first+2B1@y"
