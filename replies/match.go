@@ -104,12 +104,10 @@ func NewText(expression string) (*regexp.Regexp, error) {
 	if len(expression) > TextMax {
 		return nil, fmt.Errorf("a regular expression of %d characters, at most %d are allowed", len(expression), TextMax)
 	}
-	re, err := regexp.Compile("(?i:" + expression + ")")
-	if err != nil {
-		var syntax interface{ Error() string } = err
-		return nil, errors.New(strings.TrimPrefix(syntax.Error(), "error parsing regexp: "))
+	if _, err := regexp.Compile(expression); err != nil { // ")|(" would be balanced below
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	return re, nil
+	return regexp.Compile("(?i:" + expression + ")")
 }
 
 // WordsMin is the minimum length of a phrase of Match.Words, in octets. Shorter ones are
