@@ -29,6 +29,7 @@ const (
 	WaitParked  Wait = "parked"  // the reason in WaitReason, after which it enters core
 	WaitBackoff Wait = "backoff" // its next attempt, at Due
 	WaitRelease Wait = "release" // an operator's release
+	WaitDate    Wait = "date"    // the date at Until, until which its sender has it kept (RFC 4865)
 	WaitRepair  Wait = "repair"  // an operator's attention: it is damaged
 )
 
@@ -72,7 +73,7 @@ type Summary struct {
 	State       State       `json:"state" enum:"active,incoming,deferred,hold,corrupt" doc:"active: in core; otherwise the area it rests in."`
 	Area        string      `json:"area" enum:"incoming,deferred,hold,corrupt" doc:"Where it rests on disk."`
 	InCore      *bool       `json:"in_core,omitempty" doc:"Whether the scheduler holds it for delivery; absent if the core did not answer in time."`
-	Wait        Wait        `json:"wait" enum:"core,room,parked,backoff,release,repair" doc:"What it waits for. core: its turn among the mail in core; room: room in core; parked: the end of the condition in wait_reason, before it enters core; backoff: its next attempt; release: an operator's release; repair: an operator's attention to damage."`
+	Wait        Wait        `json:"wait" enum:"core,room,parked,backoff,release,date,repair" doc:"What it waits for. core: its turn among the mail in core; room: room in core; parked: the end of the condition in wait_reason, before it enters core; backoff: its next attempt; release: an operator's release; date: the date in held_until, which its sender has named; repair: an operator's attention to damage."`
 	Sender      string      `json:"sender" doc:"The envelope sender; empty is the null sender."`
 	Class       string      `json:"class,omitempty" doc:"The class; absent if the message was accepted by a version without classes."`
 	Tenant      string      `json:"tenant,omitempty" doc:"The tenant, likewise."`
@@ -82,7 +83,7 @@ type Summary struct {
 	Attempts    uint32      `json:"attempts" doc:"Number of times it was deferred, including rounds in which nothing was tried because its destinations were dead. A round that ends in a hold does not count."`
 	LastAttempt *time.Time  `json:"last_attempt,omitempty"`
 	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: time of the next attempt."`
-	Until       *time.Time  `json:"held_until,omitempty" doc:"Held, but not by an operator: time of its removal."`
+	Until       *time.Time  `json:"held_until,omitempty" doc:"Held, but not by an operator: time of its removal; or, if wait is date, of its first attempt."`
 	Deliveries  int         `json:"deliveries,omitempty" doc:"In core: transactions under way."`
 	WaitReason  *WaitReason `json:"wait_reason,omitempty" doc:"In core: why its recipients wait for the first destination that has any waiting. Parked: why it does not enter core."`
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or in the corrupt area; otherwise the last reply for its first waiting recipient, or for its first recipient if none waits."`

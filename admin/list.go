@@ -173,6 +173,9 @@ func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
 	switch m.Place.Area {
 	case mail.AreaHold:
 		sum.State, sum.Wait = StateHold, WaitRelease
+		if m.Place.Due > 0 && m.Place.Due == m.Envelope.Release {
+			sum.Wait = WaitDate
+		}
 	case mail.AreaCorrupt:
 		sum.State, sum.Wait = StateCorrupt, WaitRepair
 	case mail.AreaDeferred:

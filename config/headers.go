@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/inbound"
@@ -18,8 +19,9 @@ import (
 type ListenerSubmission struct {
 	FixHeader      shape.Opt[bool] // unset: by purpose
 	CompleteDomain string
-	Rewrite        shape.Opt[RewriteScope] // unset: by purpose
-	Priority       shape.Opt[int]          // unset: MT-PRIORITY is not offered
+	Rewrite        shape.Opt[RewriteScope]  // unset: by purpose
+	Priority       shape.Opt[int]           // unset: MT-PRIORITY is not offered
+	FutureRelease  shape.Opt[time.Duration] // unset: by purpose; 0: not offered
 }
 
 // A HeaderRule is a table [[header_rule]].
@@ -41,7 +43,21 @@ func submissionParameters() []parameter[Listener] {
 		define("mt_priority_max", opt(integer(limit[int]{min: mail.PriorityMin, max: mail.PriorityMax})), func(l *Listener) *shape.Opt[int] { return &l.Submission.Priority }, shape.Opt[int]{},
 			"The highest priority that clients get who ask for one by MT-PRIORITY (RFC 6710), from -9 to 9, where 0 is that of other mail; without it, MT-PRIORITY is not offered; what a priority means is for min_mt_priority and max_mt_priority of the classes to say.",
 			"Set it to 9 on a listener for programs that you trust with the order of all mail, and to 0 where clients may only ask to come later."),
+		define("future_release_max", opt(period(time.Second, limit[time.Duration]{max: inbound.FutureReleaseMax, zero: "not at all"})), func(l *Listener) *shape.Opt[time.Duration] { return &l.Submission.FutureRelease }, shape.Opt[time.Duration]{},
+			"How long clients may have a message kept before it is sent, by HOLDFOR or HOLDUNTIL (RFC 4865), which is offered unless this is 0; without it, 30d on listeners of purpose submission and submissions, and 0 on others.",
+			"Set it to 0 if mail should never wait here for a date, to more for mail that is written long before, and on a listener of purpose relay only if all who reach it may fill the queue with mail that waits."),
 	}
+}
+
+// standardFutureRelease is how long mail programs may have mail kept.
+const standardFutureRelease = 30 * 24 * time.Hour
+
+// futureRelease returns how long clients of a listener may have mail kept.
+func (l *Listener) futureRelease() time.Duration {
+	if l.Purpose == inbound.PurposeRelay {
+		return l.Submission.FutureRelease.Or(0)
+	}
+	return l.Submission.FutureRelease.Or(standardFutureRelease).Truncate(time.Second)
 }
 
 // headerRuleParameters is the table of the parameters of [[header_rule]].

@@ -54,13 +54,13 @@ key = "/k"
 `)
 	want := []inbound.Listener{
 		{Name: "[::]:25", EarlyTalkers: inbound.EarlyReject, Use: inbound.TLSMay},
-		{Name: "submission", Purpose: inbound.PurposeSubmission, Use: inbound.TLSRequire, Limits: inbound.Limits{Connections: 7, ClientConnections: inbound.Unlimited,
+		{Name: "submission", Purpose: inbound.PurposeSubmission, FutureRelease: 30 * 24 * time.Hour, Use: inbound.TLSRequire, Limits: inbound.Limits{Connections: 7, ClientConnections: inbound.Unlimited,
 			Recipients: 100, Size: inbound.Unlimited, CommandTimeout: time.Minute, GreetPause: -1}},
 		{Name: "[::]:2525", Use: inbound.TLSMay, Forwarders: inbound.Forwarders{Proxy: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")},
 			XClient: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}, XForward: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},
 		{Name: "unix:/run/x.sock"},
-		{Name: "smtps", Purpose: inbound.PurposeSubmissions, Use: inbound.TLSImplicit},
-		{Name: "closed", Purpose: inbound.PurposeSubmission},
+		{Name: "smtps", Purpose: inbound.PurposeSubmissions, FutureRelease: 30 * 24 * time.Hour, Use: inbound.TLSImplicit},
+		{Name: "closed", Purpose: inbound.PurposeSubmission, FutureRelease: 30 * 24 * time.Hour},
 	}
 	if got := terms(c); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant\n%+v", got, want)

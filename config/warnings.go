@@ -58,6 +58,9 @@ func (w *warner) listeners() {
 		if l.Purpose == inbound.PurposeRelay && l.Address.TCP.Port() == 25 && w.c.UseOfTLS(l) == inbound.TLSRequire {
 			w.about(fullName(fullName(tableListener, l.Name), "tls"), "servers that cannot encrypt cannot send mail to this port, which a host that receives mail from the Internet must allow (RFC 3207 4)")
 		}
+		if l.Purpose == inbound.PurposeRelay && l.futureRelease() > 0 && len(w.c.RelayDomains) > 0 {
+			w.about(fullName(fullName(tableListener, l.Name), "future_release_max"), "strangers who send to relay_domains may have their mail kept in your queue, too; RFC 4865 is for submission")
+		}
 		if l.Purpose == inbound.PurposeRelay && l.Submission.Priority.Or(0) > 0 && len(w.c.RelayDomains) > 0 {
 			w.about(fullName(fullName(tableListener, l.Name), "mt_priority_max"), "strangers who send to relay_domains may ask for this priority, too; RFC 6710 has positive ones for clients that are authorized")
 		}

@@ -40,6 +40,8 @@ func TestWarnings(t *testing.T) {
 			"maximal_queue_lifetime: mail is returned before its second attempt: minimal_backoff_time is 2h"},
 		{"a priority for all", "relay_domains = \"example.com\"\n[[listener]]\naddress = \":25\"\nname = \"mx\"\nmt_priority_max = 1",
 			"listener.mx.mt_priority_max: strangers who send to relay_domains may ask for this priority, too; RFC 6710 has positive ones for clients that are authorized"},
+		{"dates for all", "relay_domains = \"example.com\"\n[[listener]]\naddress = \":25\"\nname = \"mx\"\nfuture_release_max = \"1d\"",
+			"listener.mx.future_release_max: strangers who send to relay_domains may have their mail kept in your queue, too; RFC 4865 is for submission"},
 		{"a priority for some", "[[listener]]\naddress = \":25\"\nmt_priority_max = 9", ""},
 		{"a priority that is lower", "relay_domains = \"example.com\"\n[[listener]]\naddress = \":25\"\nmt_priority_max = 0", ""},
 		{"an empty destination", "[destination.own]\ndomains = [\"own.example\"]", "destination.own: it sets no limit and no tls_security_level, so it has no effect"},

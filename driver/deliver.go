@@ -60,7 +60,7 @@ func (d *Driver) lookUp(a qmgr.Lookup) {
 
 // logOutcomes writes one line for each recipient. Operators search for exactly these keys.
 // Transport and nexthop are those that the mail was routed to, even if they are dead and it was
-// given to TransportRetry. The delays are: before this attempt, lookup and connection, transaction.
+// given to TransportRetry. The delays are: before this attempt, without the time for which the sender had it kept, lookup and connection, transaction.
 // reply_class is what a refusal is about (package replies).
 // If it is unknown whether a recipient got the message, the line ends in unknown=true.
 func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start time.Time) {
@@ -71,7 +71,7 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 		d.logCallout(a, r)
 		return
 	}
-	arrived := time.Unix(0, int64(a.Envelope.Arrived))
+	arrived := time.Unix(0, int64(a.Envelope.Since()))
 	delays := [3]time.Duration{max(start.Sub(arrived), 0), r.Connect, r.Send}
 	host := r.Host
 	if host == "" {

@@ -37,6 +37,9 @@ func (d *Driver) Split(id mail.QueueID, s mail.Split) {
 	d.inbox.event(qmgr.Split{ID: id, Split: s})
 }
 
+// Kept says when the first held mail is due, best at the start.
+func (d *Driver) Kept(due mail.Instant) { d.inbox.event(qmgr.Kept{Due: due}) }
+
 // Retry tries messages now.
 func (d *Driver) Retry(ids []mail.QueueID) { d.inbox.event(qmgr.Retry{IDs: ids}) }
 

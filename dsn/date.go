@@ -18,10 +18,8 @@ const (
 // universal time: this package has no time zones, and a sender elsewhere
 // would gain nothing from ours.
 func FormatDate(i mail.Instant) string {
-	s := i.Seconds()
-	day := floorDiv(s, secondsPerDay)
-	s -= day * secondsPerDay
-	year, month, date := civil(day)
+	year, month, date, s := mail.Date(i.Seconds())
+	day := mail.DayOf(year, month, date)
 	w := ((day % 7) + 7) % 7
 	b := make([]byte, 0, len("Thu, 31 Dec 1970 00:00:00 +0000"))
 	b = append(append(b, dayNames[3*w:3*w+3]...), ", "...)
@@ -58,7 +56,7 @@ func parseDate(text string) mail.Instant {
 	case date < 1 || date > 31 || year < 1970 || year > 2261:
 		return 0 // an Instant ends in the year 2262
 	}
-	days := daysFromCivil(year, int64(month/3+1), date)
+	days := mail.DayOf(year, int64(month/3+1), date)
 	return mail.Instant((days*secondsPerDay + clock - zone) * nanoseconds)
 }
 
@@ -99,45 +97,4 @@ func parseZone(text string) (int64, bool) {
 		seconds = -seconds
 	}
 	return seconds, true
-}
-
-// civil returns the Gregorian date of a day counted from 1970-01-01. Years
-// are counted from March, so that the leap day is the last of its year and
-// month lengths follow one formula.
-func civil(day int64) (year, month, date int64) {
-	day += 719468 // days from 0000-03-01
-	era := floorDiv(day, 146097)
-	d := day - era*146097
-	y := (d - d/1460 + d/36524 - d/146096) / 365
-	d -= 365*y + y/4 - y/100
-	m := (5*d + 2) / 153
-	date = d - (153*m+2)/5 + 1
-	year = era*400 + y
-	month = m + 3
-	if month > 12 {
-		month -= 12
-		year++
-	}
-	return year, month, date
-}
-
-// daysFromCivil is the inverse of civil. A date past the end of its month
-// gives a day of the next one.
-func daysFromCivil(year, month, date int64) int64 {
-	if month <= 2 {
-		year--
-		month += 12
-	}
-	era := floorDiv(year, 400)
-	y := year - era*400
-	d := (153*(month-3)+2)/5 + date - 1
-	return era*146097 + 365*y + y/4 - y/100 + d - 719468
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
 }

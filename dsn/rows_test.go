@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -73,7 +74,14 @@ func TestD07MessageFields(t *testing.T) {
 	r.Arrived, r.Received = 0, ""
 	report = compose(t, r, Original{})
 	has(t, report, "Original-Envelope-Id: Ab+=c\r\n")
-	hasNot(t, report, "Arrival-Date", "Received-From-MTA")
+	hasNot(t, report, "Arrival-Date", "Received-From-MTA", "Future-Release-Request")
+}
+
+// RFC 4865 5.1.2: a report says until when the sender had the message kept.
+func TestD13FutureRelease(t *testing.T) {
+	r := reportOn(toBob())
+	r.Release = r.Arrived.Add(time.Hour)
+	has(t, compose(t, r, Original{}), "Future-Release-Request: until;2026-11-21T11:00:00Z\r\n")
 }
 
 // RFC 3464 2.3: Original-Recipient comes from ORCPT and from nowhere else,

@@ -1,6 +1,9 @@
 package dsn
 
-import "github.com/posthaste-mta/posthaste/mail"
+import (
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
+)
 
 // status writes the second part's fields: one group for the message and one
 // for each recipient (RFC 3464 2.1 to 2.3).
@@ -14,6 +17,9 @@ func (o *output) status(r Report, utf8OK bool) {
 	}
 	if r.Arrived != 0 {
 		o.field("Arrival-Date", FormatDate(r.Arrived))
+	}
+	if r.Release != 0 {
+		o.field("Future-Release-Request", "until;"+smtp.FormatHoldUntil(r.Release))
 	}
 	if r.QueueID != 0 {
 		o.field(fieldQueueID, r.QueueID.String())

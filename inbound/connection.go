@@ -45,6 +45,7 @@ type connection struct {
 	output   *outputBuffer // nil while there is nothing to write
 	out      []byte        // replies not yet written
 	draft    Draft         // nil while none is open
+	release  mail.Instant  // of the draft: until when the client has it kept; 0 if it is sent at once
 	edits    editing       // of the draft
 	origin   *flow.Client  // of all messages
 	rules    *flow.Rules   // by which the message is classified; nil: it is not
@@ -163,6 +164,11 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 		c.session.Answer(refusal)
 		return
 	}
+	release, refusal := c.releaseOf(r.Hold)
+	if !refusal.IsZero() {
+		c.session.Answer(refusal)
+		return
+	}
 	rules := c.server.flows.Load()
 	if refusal := c.beginEdits(r.Sender); !refusal.IsZero() {
 		c.session.Answer(refusal)
@@ -184,7 +190,7 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 		return
 	}
 	now := time.Now()
-	c.draft = draft
+	c.draft, c.release = draft, release
 	c.beginHeader(now)
 	c.rules = rules
 	c.session.Watch(c.rules.Watch())
@@ -244,7 +250,9 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		return refusal
 	}
 	e.Flow = c.classify(&e, r.Fields)
-	e.Arrived = mail.Instant(time.Now().UnixNano())
+	if e.Arrived = instant(time.Now()); c.release > e.Arrived {
+		e.Release = c.release
+	}
 	e.Size = draft.Finish(&c.client, e)
 	retract, refusal, err := c.admit(&e, draft)
 	if err != nil || !refusal.IsZero() {
@@ -266,9 +274,33 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		c.server.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "accepted",
 			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.name()),
 			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
-			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), c.loggedIn(), c.secured(), forwarded(&r.Forwarded))
+			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), kept(e.Release), c.loggedIn(), c.secured(), forwarded(&r.Forwarded))
 	}
 	return mail.Reply{}
+}
+
+func instant(t time.Time) mail.Instant { return mail.Instant(t.UnixNano()) }
+
+// releaseOf returns until when a client has a message kept, or why it may not.
+func (c *connection) releaseOf(h smtp.Hold) (mail.Instant, mail.Reply) {
+	if h.IsZero() {
+		return 0, mail.Reply{}
+	}
+	now, most := instant(time.Now()), c.terms.FutureRelease
+	until := h.At(now)
+	if until > now.Add(most) {
+		return 0, mail.Reply{Code: 501, Status: mail.Status{Class: 5, Subject: 5, Detail: 4}, // RFC 4865 4
+			Text: fmt.Sprintf("Error: mail is kept for at most %d seconds, now until %s", most/time.Second, smtp.FormatHoldUntil(now.Add(most)))}
+	}
+	return until, mail.Reply{}
+}
+
+// kept returns until when a message is kept for the log, nothing if it is sent at once.
+func kept(until mail.Instant) slog.Attr {
+	if until == 0 {
+		return slog.Attr{}
+	}
+	return slog.String("until", smtp.FormatHoldUntil(until))
 }
 
 // secured returns what was negotiated by TLS for the log, nothing without TLS.

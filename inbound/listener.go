@@ -42,6 +42,9 @@ type Listener struct {
 	// priority that they get.
 	Priority    bool
 	PriorityMax int8
+	// FutureRelease is how long clients may have mail kept before it is sent (RFC 4865); 0
+	// does not offer it. It is in whole seconds, and at most FutureReleaseMax.
+	FutureRelease time.Duration
 	// Domain completes addresses of clients that give none, or one without a dot; "" does
 	// not. Only for submission (RFC 6409 4.2).
 	Domain string
@@ -53,6 +56,9 @@ type Listener struct {
 	// With the same Config, clients can resume sessions after a reload.
 	TLS *tls.Config
 }
+
+// FutureReleaseMax is the longest Listener.FutureRelease: the seconds have nine digits.
+const FutureReleaseMax = 999_999_999 * time.Second
 
 // Limits are those of one listener, which replace the Config's. Zero values stand for
 // the Config's.
@@ -124,6 +130,7 @@ func (l *Listener) Validate() error {
 	complain(l.Auth != AuthOff && l.Mechanisms == 0, "AUTH without mechanisms")
 	complain(l.Purpose > PurposeSubmissions, "no such purpose: %d", l.Purpose)
 	complain(l.PriorityMax < mail.PriorityMin || l.PriorityMax > mail.PriorityMax, "priority %d is not between %d and %d", l.PriorityMax, mail.PriorityMin, mail.PriorityMax)
+	complain(l.FutureRelease < 0 || l.FutureRelease > FutureReleaseMax || l.FutureRelease%time.Second != 0, "future release %s is not within 0 and %s, in seconds", l.FutureRelease, FutureReleaseMax)
 	complain(l.Limits.Connections < 0, "connection limit %d is negative", l.Limits.Connections)
 	complain(l.Limits.ClientConnections < Unlimited, "client connection limit %d is negative", l.Limits.ClientConnections)
 	complain(l.Limits.Recipients < Unlimited, "recipient limit %d is negative", l.Limits.Recipients)

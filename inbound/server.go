@@ -275,6 +275,11 @@ func (t *terms) peer(addr netip.Addr) server.Peer {
 		Domain:      t.Domain,
 		Priority:    t.Priority,
 		PriorityMax: t.PriorityMax,
+
+		FutureRelease: t.FutureRelease,
+	}
+	if p.FutureRelease > 0 {
+		p.Begun = instant(time.Now())
 	}
 	if t.Auth != AuthOff {
 		p.Mechanisms = t.Mechanisms

@@ -127,6 +127,10 @@ const ProtoLocal = "LOCAL"
 // IsReport reports whether the message is a report made by the program itself.
 func (e *Envelope) IsReport() bool { return e.Sender == "" && e.Client.Proto == ProtoLocal }
 
+// Since returns the instant from which the age of the message counts, for retries and
+// for its lifetime: its arrival, or the end of the time for which the sender had it kept.
+func (e *Envelope) Since() Instant { return max(e.Arrived, e.Release) }
+
 // A Client is the origin of a message.
 type Client struct {
 	Addr  netip.Addr // invalid for mail that did not come by TCP
@@ -138,15 +142,18 @@ type Client struct {
 // content. It never changes once the message is accepted, except for the
 // three fields at the end, which the spool updates.
 type Envelope struct {
-	ID         QueueID
-	Sender     Address // the reverse path; "" is the null sender
-	EnvID      string  // ENVID as received, xtext not decoded (RFC 3461 4.4); "" if none
-	Ret        Ret
-	Body       BodyType
-	SMTPUTF8   bool       // MAIL had SMTPUTF8 (RFC 6531)
-	Priority   int8       // MT-PRIORITY (RFC 6710), from PriorityMin to PriorityMax; 0 is that of mail without it
-	TLS        TLSRequest // what the sender has asked of the security of its way
-	Size       int64      // octets of content, CRLF line ends counted
+	ID       QueueID
+	Sender   Address // the reverse path; "" is the null sender
+	EnvID    string  // ENVID as received, xtext not decoded (RFC 3461 4.4); "" if none
+	Ret      Ret
+	Body     BodyType
+	SMTPUTF8 bool       // MAIL had SMTPUTF8 (RFC 6531)
+	Priority int8       // MT-PRIORITY (RFC 6710), from PriorityMin to PriorityMax; 0 is that of mail without it
+	TLS      TLSRequest // what the sender has asked of the security of its way
+	// Release is until when the sender has the message kept before it is tried first
+	// (RFC 4865), or when an operator released or held it before that; 0 if it was to be sent at once.
+	Release    Instant
+	Size       int64 // octets of content, CRLF line ends counted
 	Recipients uint32
 	Arrived    Instant // when the content was complete
 	Client     Client

@@ -20,7 +20,7 @@ const (
 	AreaNone     Area = iota // not in the spool
 	AreaIncoming             // accepted, no round ended yet
 	AreaDeferred             // to be retried at its due instant
-	AreaHold                 // kept until an operator releases it
+	AreaHold                 // kept until an operator releases it, or until an instant that its sender has named
 	AreaCorrupt              // unreadable; kept until it becomes readable or is removed
 )
 
@@ -33,7 +33,7 @@ func (a Area) String() string {
 // without reading it first. The core passes it along and uses only Area and Due.
 type Place struct {
 	Area    Area
-	Due     Instant // AreaDeferred: when it is retried; AreaHold: when it is removed, 0 if never
+	Due     Instant // AreaDeferred: when it is retried; AreaHold: when it is removed, or tried first if its sender had it kept; 0 if never
 	Chunks  uint32  // recipient chunks
 	File    bool    // the content is in a separate file
 	Touched bool    // outcomes or a state have been recorded
@@ -89,7 +89,8 @@ type Found struct {
 // BucketsFound is the maximum length of Found.Buckets: it bounds how long a search takes.
 const BucketsFound = 64
 
-// An Arrival is a message that has just become durable in AreaIncoming.
+// An Arrival is a message that has just become durable in AreaIncoming, or in AreaHold
+// if its sender has it kept.
 type Arrival struct {
 	Envelope Envelope
 	Place    Place
@@ -133,8 +134,9 @@ const (
 	ChangeReported
 	// ChangeCorrupt moves the message to AreaCorrupt with Reason.
 	ChangeCorrupt
-	// ChangeLapse removes a message that is in AreaHold until At or an earlier
-	// instant. It leaves other messages alone.
+	// ChangeLapse ends the time of a message that is in AreaHold until At or an earlier
+	// instant: one that its sender had kept (Envelope.Release) moves to AreaDeferred, due
+	// at At; another one is removed. It leaves other messages alone.
 	ChangeLapse
 )
 

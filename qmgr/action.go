@@ -133,11 +133,12 @@ const (
 	NoteRestored                      // the address Text of the Source can be used again
 	NoteRule                          // a rule on replies has a destination rest, or lowers its limits, until At; Text has the rule and the reply
 	NoteWarmup                        // an operator's order about a warm-up; Text says what, and why not
+	NoteReleased                      // the time is over for which the sender had the message kept
 )
 
 // String returns the word that logs and traces show.
 func (k NoteKind) String() string {
-	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed", "withdrawn", "restored", "rule", "warmup"}[k]
+	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed", "withdrawn", "restored", "rule", "warmup", "released"}[k]
 }
 
 // Feedback is what a destination's window has learned: the state after a

@@ -70,6 +70,10 @@ func (q *Qmgr) arrived(a mail.Arrival) {
 	if q.messages[id] != nil {
 		return // the scan was faster
 	}
+	if a.Place.Area == mail.AreaHold {
+		q.admission.Appeared(id, a.Place)
+		return
+	}
 	free := q.free()
 	if q.halt {
 		free = 0

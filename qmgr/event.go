@@ -130,6 +130,10 @@ type Changed struct{ Changed mail.Changed }
 // cleared. The host sends an Arrived for each new message as well.
 type Reported struct{ ID mail.QueueID }
 
+// Kept says, best at the start, that the first held mail whose time ends has it end at
+// Due: at the start nothing else tells the core when to look for mail that its sender had kept.
+type Kept struct{ Due mail.Instant }
+
 // Wake reports that the instant that NextWake named has come. It may be sent at
 // any time.
 type Wake struct{}
@@ -226,6 +230,7 @@ func (Closed) event()          {}
 func (Delivered) event()       {}
 func (Changed) event()         {}
 func (Reported) event()        {}
+func (Kept) event()            {}
 func (Wake) event()            {}
 func (Hold) event()            {}
 func (Release) event()         {}

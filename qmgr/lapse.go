@@ -7,10 +7,14 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
+// Mail may be held until an instant that is part of its state and of its place in the index, so
+// finding those whose time is up costs as much as there are of them. Mail that its sender has
+// kept (RFC 4865) is put into the deferred area then, due at once, and comes into core like mail
+// that is tried again: a flush, or a retry of all mail, does not try it sooner.
+//
 // Double bounces that were set aside for the operator are not kept for ever, or a
 // server that gets much spam would fill its disk with them. Each is held until an
-// instant that is part of its state and of its place in the index, so finding those
-// to be removed costs as much as there are of them. What an operator holds has no
+// instant, and removed then. What an operator holds has no
 // such instant; neither has what was held by versions that did not know of it.
 
 const (

@@ -160,6 +160,9 @@ func (q *Qmgr) moved(c mail.Changed) {
 		}
 		return
 	}
+	if next.lapse && c.Place.Area == mail.AreaDeferred {
+		q.emit(Note{Kind: NoteReleased, ID: c.ID})
+	}
 	q.admission.Appeared(c.ID, c.Place)
 	q.wish(c.ID, next)
 }

@@ -382,6 +382,9 @@ func (c *chaos) arrive() {
 		sender = ""
 	}
 	var m *qmgrtest.Message
+	if c.w.Keep = 0; c.r.Permille(50) {
+		c.w.Keep = time.Duration(1+c.r.IntN(7200)) * time.Second
+	}
 	switch {
 	case c.crashes && c.r.Permille(100):
 		m = c.w.Store(sender, rcpts) // the hint is lost: found at the next start

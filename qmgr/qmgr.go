@@ -235,6 +235,8 @@ func (q *Qmgr) handle(ev Event) {
 		q.halt = true
 		q.hangupAll(q.conns.Halt()) // each ends as soon as what is under way there has ended
 		q.abandonVerifications()
+	case Kept:
+		q.admission.AwaitHeld(ev.Due)
 	case Wake:
 	default:
 		assert.Unreachable("unknown event")

@@ -141,11 +141,11 @@ func (q *Qmgr) reportable(m *message) bool {
 }
 
 func (q *Qmgr) isExpired(m *message) bool {
-	return backoff.Expired(&q.cfg.Backoff, m.env.Arrived, q.now, m.env.Sender == "")
+	return backoff.Expired(&q.cfg.Backoff, m.env.Since(), q.now, m.env.Sender == "")
 }
 
 func (q *Qmgr) warnDue(m *message) bool {
-	return m.env.Sender != "" && backoff.WarnDue(&q.cfg.Backoff, m.env.Arrived, q.now, m.env.Warned)
+	return m.env.Sender != "" && backoff.WarnDue(&q.cfg.Backoff, m.env.Since(), q.now, m.env.Warned)
 }
 
 func (q *Qmgr) nextAttempt(m *message) mail.Instant {
@@ -158,7 +158,7 @@ func (q *Qmgr) nextAttempt(m *message) mail.Instant {
 		sooner.MinimalBackoffTime = min(sooner.MinimalBackoffTime, stuckPause)
 		cfg = &sooner
 	}
-	return backoff.Next(cfg, m.env.Arrived, q.now, &q.rng)
+	return backoff.Next(cfg, m.env.Since(), q.now, &q.rng)
 }
 
 // expire gives up all recipients that are not settled.

@@ -96,7 +96,7 @@ func (p *payment) until() mail.Instant {
 	if p.cfg.Lifetime == 0 {
 		return 0
 	}
-	return p.env.Arrived.Add(p.cfg.Lifetime)
+	return p.env.Since().Add(p.cfg.Lifetime)
 }
 
 // forget clears the debts that must not be reported.
@@ -155,6 +155,7 @@ func (p *payment) compose(g *group, id mail.QueueID, at mail.Instant) dsn.Report
 		EnvID:      dsn.DecodeEnvID(p.env.EnvID),
 		Received:   clientName(p.env.Client),
 		Arrived:    p.env.Arrived,
+		Release:    p.env.Release,
 		Recipients: g.recipients,
 	}
 }

@@ -132,6 +132,9 @@ func (f *fingerprint) envelope(e *mail.Envelope) {
 		f.unless("priority", strconv.Itoa(int(e.Priority)))
 	}
 	f.unless("tls", e.TLS.String())
+	if e.Release != 0 {
+		f.unless("release", strconv.FormatInt(int64(e.Release), 10))
+	}
 }
 
 func (f *fingerprint) recipients(list []mail.Recipient) {
@@ -218,7 +221,7 @@ var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[mail.Closing]():          fieldsOf[mail.Closing]("Measure"),
 	reflect.TypeFor[qmgr.Feedback]():         fieldsOf[qmgr.Feedback]("Source"),
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
-	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS"),
+	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release"),
 	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security"),
 	reflect.TypeFor[qmgr.Verify]():           fieldsOf[qmgr.Verify]("Security"),
 }

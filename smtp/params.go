@@ -31,6 +31,9 @@ type Mail struct {
 	// Priority is MT-PRIORITY (RFC 6710), and Prioritized reports whether it was given.
 	Priority    int8
 	Prioritized bool
+	// Hold is HOLDFOR or HOLDUNTIL (RFC 4865), and Held reports whether one was given.
+	Hold Hold
+	Held bool
 }
 
 // A Rcpt is the argument of RCPT.
@@ -105,6 +108,7 @@ const (
 	paramORcpt
 	paramAuth
 	paramPriority
+	paramHold
 )
 
 func (s *paramSet) add(p paramSet) Fault {
@@ -190,8 +194,27 @@ func (m *Mail) set(p param, seen *paramSet) Fault {
 		}
 		m.Prioritized = true
 		return seen.add(paramPriority)
+	case p.is("HOLDFOR"), p.is("HOLDUNTIL"):
+		return m.setHold(p, seen)
 	}
 	return FaultParamUnknown
+}
+
+// setHold takes one of the two parameters, of which a message may have one.
+func (m *Mail) setHold(p param, seen *paramSet) Fault {
+	if f := seen.add(paramHold); f != FaultNone {
+		return f
+	}
+	ok := false
+	if m.Held = true; p.is("HOLDFOR") {
+		m.Hold.For, ok = ParseHoldFor(p.value)
+	} else {
+		m.Hold.Until, ok = ParseHoldUntil(p.value)
+	}
+	if !ok {
+		return FaultParamValue
+	}
+	return FaultNone
 }
 
 // ParsePriority parses the value of MT-PRIORITY (RFC 6710 4.1): one digit, with a minus sign for

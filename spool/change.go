@@ -126,16 +126,23 @@ func (e *edits) one(ctx context.Context, c *mail.Change) error {
 	case mail.ChangeDefer:
 		ed.deferUntil(c)
 	case mail.ChangeHold:
+		ed.unkeep(c.At)
 		ed.move(mail.AreaHold, c.Due, c.Reason)
 	case mail.ChangeRelease:
 		switch ed.state.area {
 		case mail.AreaHold:
+			ed.unkeep(c.At)
 			ed.move(mail.AreaDeferred, c.Due, "")
 		case mail.AreaCorrupt:
 			return e.restore(ctx, ed, c.Due)
 		}
 	case mail.ChangeLapse:
-		if st := &ed.state; st.area == mail.AreaHold && st.due > 0 && st.due <= c.At {
+		st := &ed.state
+		switch {
+		case st.area != mail.AreaHold || st.due == 0 || st.due > c.At:
+		case st.kept:
+			ed.move(mail.AreaDeferred, c.At, "")
+		default:
 			ed.phase = editGone
 		}
 	case mail.ChangeExpire:
@@ -187,6 +194,14 @@ func (ed *edit) deferUntil(c *mail.Change) {
 	ed.move(mail.AreaDeferred, c.Due, "")
 }
 
+// unkeep is for an order of an operator, after which the date does not matter any more until
+// which the sender had the message kept.
+func (ed *edit) unkeep(at mail.Instant) {
+	if st := &ed.state; st.kept && st.area == mail.AreaHold {
+		st.released = at
+	}
+}
+
 // move changes the area of a message. A message only leaves the corrupt area by
 // restore or removal.
 func (ed *edit) move(area mail.Area, due mail.Instant, reason string) {
@@ -199,6 +214,7 @@ func (ed *edit) move(area mail.Area, due mail.Instant, reason string) {
 	}
 	due = max(due, 0)
 	if st.area != area || st.due != due || st.reason != reason {
+		st.kept = st.kept && area == mail.AreaCorrupt
 		st.area, st.due, st.reason = area, due, reason
 		ed.dirty = true
 	}

@@ -187,6 +187,15 @@ func (e *edits) restore(ctx context.Context, ed *edit, due mail.Instant) error {
 	st := &ed.state
 	st.area, st.due, st.reason, st.held = mail.AreaDeferred, max(due, 0), "", false
 	st.aside = false
+	if st.kept {
+		env, err := e.envelope(ed)
+		if err != nil {
+			return err
+		}
+		if st.kept = env != nil && env.Release > st.due; st.kept {
+			st.area, st.due, st.reason = mail.AreaHold, env.Release, KeptReason
+		}
+	}
 	ed.dirty, ed.back = true, true
 	return nil
 }
@@ -240,7 +249,7 @@ func (s *Spool) recheck(ctx context.Context) error {
 			continue
 		}
 		c := []mail.Change{{Op: mail.ChangeRelease, ID: id, Due: s.cfg.Now()}}
-		if st.held {
+		if st.held && !st.kept {
 			c = append(c, mail.Change{Op: mail.ChangeHold, ID: id, Reason: "was damaged, and is readable again"})
 		}
 		if _, applyErr := s.apply(ctx, c); applyErr != nil {

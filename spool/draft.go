@@ -210,8 +210,8 @@ func (d *Draft) Prepend(p []byte) error {
 func (d *Draft) Hold(reason string) { d.hold = reason }
 
 // area returns where the message is committed to.
-func (d *Draft) area() mail.Area {
-	if d.hold != "" {
+func (d *Draft) area(e *mail.Envelope) mail.Area {
+	if d.hold != "" || isKept(e) {
 		return mail.AreaHold
 	}
 	return mail.AreaIncoming
@@ -273,7 +273,8 @@ func (d *Draft) freeBlocks(blocks []*block) {
 	}
 }
 
-// Commit makes the message durable in the incoming area, or in the hold area after Hold. The envelope's ID,
+// Commit makes the message durable in the incoming area, or in the hold area after Hold, or if its
+// Release lies in the future. The envelope's ID,
 // Size and Recipients are set here. When it returns nil, the message is safe
 // against a crash at any later instant; when it does not, there is no message.
 func (d *Draft) Commit(ctx context.Context, e mail.Envelope) error {
@@ -320,7 +321,10 @@ func (d *Draft) commit(ctx context.Context, e mail.Envelope, changes []mail.Chan
 	if failed != nil {
 		return failed
 	}
-	area := d.area()
+	if d.hold != "" {
+		e.Release = 0 // who releases it sends it
+	}
+	area := d.area(&e)
 	kind := d.s.kind(area)
 	if err := d.commitBatch(e, edits); err != nil {
 		return err
@@ -396,10 +400,13 @@ func (d *Draft) emit(b *pebble.Batch, e mail.Envelope) error {
 		return err
 	}
 	place := env.place()
-	if d.hold != "" {
-		st := freshState(&env)
-		st.area, st.reason = mail.AreaHold, d.hold
-		if err := put(b, messageKey(keyState, d.id), appendState(nil, &st)); err != nil {
+	if area := d.area(&e); area == mail.AreaHold {
+		st := keptState(&env)
+		if d.hold != "" {
+			st = freshState(&env)
+			st.area, st.reason = mail.AreaHold, d.hold
+		}
+		if err := putState(b, d.id, &st, appendState(nil, &st)); err != nil {
 			return err
 		}
 		place = st.place()

@@ -190,7 +190,7 @@ func (e *edits) emitState(b *pebble.Batch, ed *edit) error {
 		return err
 	}
 	e.buf = appendState(e.buf[:0], &ed.state)
-	if err := put(b, messageKey(keyState, ed.id), e.buf); err != nil {
+	if err := putState(b, ed.id, &ed.state, e.buf); err != nil {
 		return err
 	}
 	if err := ed.emitMove(e.s, b); err != nil {

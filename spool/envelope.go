@@ -42,6 +42,7 @@ const (
 const (
 	morePriority = 1 << iota
 	moreTLS
+	moreRelease
 	moreKnown = 1<<iota - 1
 )
 
@@ -96,6 +97,9 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 	if more&moreTLS != 0 {
 		b = append(b, byte(e.TLS))
 	}
+	if more&moreRelease != 0 {
+		b = binary.AppendVarint(b, int64(e.Release))
+	}
 	return b
 }
 
@@ -106,6 +110,9 @@ func (e *envelope) more() (set uint64) {
 	}
 	if e.TLS != mail.TLSUnset {
 		set |= moreTLS
+	}
+	if e.Release != 0 {
+		set |= moreRelease
 	}
 	return set
 }
@@ -176,6 +183,9 @@ func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
 			if e.TLS = mail.TLSRequest(d.octet()); e.TLS != mail.TLSRequired && e.TLS != mail.TLSOptional {
 				d.bad = true
 			}
+		}
+		if more&moreRelease != 0 {
+			e.Release = d.instant()
 		}
 	}
 	e.recipients = d.rest

@@ -64,7 +64,7 @@ func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 		return fmt.Errorf("%w: state without envelope", ErrCorrupt)
 	}
 	sp := &split{env: *env, state: state{area: mail.AreaHold, bucket: env.Flow.Bucket(), reason: order.Reason, file: env.file,
-		attempts: ed.state.attempts, lastAttempt: ed.state.lastAttempt, warned: ed.state.warned}}
+		attempts: ed.state.attempts, lastAttempt: ed.state.lastAttempt, warned: ed.state.warned, released: ed.state.released}}
 	sp.env.ID, sp.env.recipients, sp.indexed = order.Into, "", mail.Cursor{ID: order.Into}
 	wanted := slices.Clone(order.Recipients)
 	slices.Sort(wanted)
@@ -227,7 +227,7 @@ func (sp *split) emit(s *Spool, b *pebble.Batch) error {
 		}
 	}
 	return errors.Join(putEnvelope(b, &sp.env, list),
-		put(b, messageKey(keyState, sp.env.ID), appendState(nil, &sp.state)),
+		putState(b, sp.env.ID, &sp.state, appendState(nil, &sp.state)),
 		mark(b, indexKey(sp.kind, mail.AreaHold, sp.indexed)))
 }
 

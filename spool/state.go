@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -16,8 +18,10 @@ type state struct {
 	lastAttempt mail.Instant
 	warned      bool
 	reason      string
-	aside       bool // AreaCorrupt: the spool itself has moved it there
-	held        bool // aside: it was in AreaHold before
+	aside       bool         // AreaCorrupt: the spool itself has moved it there
+	held        bool         // aside: it was in AreaHold before
+	kept        bool         // AreaHold: its sender has it kept until due; AreaCorrupt: it was so before
+	released    mail.Instant // when an operator released it, or held it, before that; 0: nobody did
 
 	// Copies from the envelope, so that most changes need not read that.
 	chunks     uint32
@@ -39,6 +43,19 @@ func freshState(e *envelope) state {
 	return state{area: mail.AreaIncoming, bucket: e.Flow.Bucket(), chunks: e.chunks, recipients: e.Recipients, file: e.file}
 }
 
+// KeptReason is why a message is held that its sender has kept.
+const KeptReason = "its sender has it kept until then (FUTURERELEASE)"
+
+// isKept reports whether a message begins in AreaHold since its sender has it kept.
+func isKept(e *mail.Envelope) bool { return e.Release > e.Arrived }
+
+// keptState returns the state of a message that its sender has kept.
+func keptState(e *envelope) state {
+	st := freshState(e)
+	st.area, st.due, st.kept, st.reason = mail.AreaHold, e.Release, true, KeptReason
+	return st
+}
+
 // place returns the place of a message with this state.
 func (st *state) place() mail.Place {
 	return mail.Place{Area: st.area, Due: st.due, Chunks: st.chunks, File: st.file, Touched: true, Owes: st.owed > 0, Bucket: st.bucket}
@@ -53,6 +70,9 @@ func (st *state) cursor(id mail.QueueID) mail.Cursor {
 // complete fills the fields of an envelope that the spool maintains.
 func (st *state) complete(e *mail.Envelope) {
 	e.Attempts, e.LastAttempt, e.Warned = st.attempts, st.lastAttempt, st.warned
+	if st.released > 0 {
+		e.Release = st.released
+	}
 }
 
 // count updates the counters when one recipient's outcome changes.
@@ -74,7 +94,17 @@ const (
 	flagHeld
 	flagAside
 	flagBucket // a bucket follows the flags; not in format 1
+	flagKept
+	flagReleased // an instant follows
 )
+
+// version returns the version of the state's value.
+func (st *state) version() byte {
+	if st.kept || st.released > 0 {
+		return valueKept
+	}
+	return valueVersion
+}
 
 func appendState(b []byte, st *state) []byte {
 	var flags byte
@@ -93,9 +123,18 @@ func appendState(b []byte, st *state) []byte {
 	if st.bucket > 0 {
 		flags |= flagBucket
 	}
+	if st.kept {
+		flags |= flagKept
+	}
+	if st.released > 0 {
+		flags |= flagReleased
+	}
 	b = append(b, byte(st.area), flags)
 	if st.bucket > 0 {
 		b = binary.AppendUvarint(b, uint64(st.bucket))
+	}
+	if st.released > 0 {
+		b = binary.AppendVarint(b, int64(st.released))
 	}
 	b = binary.AppendVarint(b, int64(st.due))
 	b = binary.AppendUvarint(b, uint64(st.attempts))
@@ -123,6 +162,10 @@ func decodeState(payload string) (*state, error) {
 	if flags&flagBucket != 0 {
 		st.bucket = mail.Bucket(d.uint32())
 	}
+	st.kept = flags&flagKept != 0
+	if flags&flagReleased != 0 {
+		st.released = d.instant()
+	}
 	st.due = d.instant()
 	st.attempts = d.uint32()
 	st.lastAttempt = d.instant()
@@ -141,6 +184,12 @@ func decodeState(payload string) (*state, error) {
 	var err error
 	st.outcomes, err = decodeOutcomes(d.rest, 0)
 	return st, err
+}
+
+// putState adds a write of a state to the batch; encoded is what appendState has made of it.
+func putState(b *pebble.Batch, id mail.QueueID, st *state, encoded []byte) error {
+	k := messageKey(keyState, id)
+	return putSealed(b, st.version(), k.bytes(), encoded)
 }
 
 // readState reads the s key; nil without an error means that there is none, because

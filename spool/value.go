@@ -19,7 +19,8 @@ const (
 	valueFlow    = 2 // an envelope with a flow
 	valueHead    = 3 // an envelope with the beginning of the content, whose rest is a file
 	valueMore    = 4 // an envelope with further fields
-	valueLatest  = valueMore
+	valueKept    = 5 // a state of mail that its sender has kept; earlier versions would remove it in the end
+	valueLatest  = valueKept
 )
 
 // sealSize is the overhead of a value over its payload: the version byte in front

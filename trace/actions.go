@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	noteWords  = wordsUpTo(qmgr.NoteWarmup)
+	noteWords  = wordsUpTo(qmgr.NoteReleased)
 	causeWords = wordsUpTo(qmgr.CauseRevival)
 )
 

@@ -115,6 +115,7 @@ var eventKinds = []kind[qmgr.Event]{
 		c.flag("reports", &e.Changed.Reports)
 	}),
 	kindOf[qmgr.Event]("reported", func(c *codec, e *qmgr.Reported) { c.id("id", &e.ID) }),
+	kindOf[qmgr.Event]("kept", func(c *codec, e *qmgr.Kept) { c.instant("due", &e.Due) }),
 	kindOf[qmgr.Event]("wake", func(*codec, *qmgr.Wake) {}),
 	kindOf[qmgr.Event]("warmup", func(c *codec, e *qmgr.AdjustWarmup) {
 		o := &e.Order

@@ -42,6 +42,7 @@ func (c *codec) envelope(e *mail.Envelope) {
 	c.flag("utf8", &e.SMTPUTF8)
 	number(c, "priority", &e.Priority)
 	option(c, "tls", tlsWords, &e.TLS)
+	c.instant("release", &e.Release)
 	number(c, "size", &e.Size)
 	number(c, "rcpts", &e.Recipients)
 	c.instant("arrived", &e.Arrived)

@@ -368,6 +368,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	})
 	delivered.Go(func() {
 		defer d.options.atPanic()
+		d.tellOfKept(delivery)
 		d.tellOfHeld(delivery)
 	})
 	if d.adminLn != nil {
@@ -409,6 +410,18 @@ func (d *Daemon) Run(ctx context.Context) error {
 	stopAdministration() // until now it has told how far the stop is
 	administered.Wait()
 	return errors.Join(err, failure)
+}
+
+// tellOfKept tells the core when to look for the first mail whose sender has it kept
+// (RFC 4865), or that is removed then. If that cannot be read, the core looks an hour later.
+func (d *Daemon) tellOfKept(ctx context.Context) {
+	found, err := d.spool.Fetch(ctx, mail.AreaHold, mail.Cursor{Due: 1}, mail.Never, 1)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		d.log.Error("mail whose sender has it kept may be sent up to an hour late", "error", err)
+	case err == nil && len(found.Cursors) > 0:
+		d.driver.Kept(found.Cursors[0].Due)
+	}
 }
 
 // tellOfHeld has senders told of recipients of held mail who were given up before the

@@ -14,7 +14,7 @@ const (
 	ScanDeferred             // deferred mail that is due
 	ScanFlush                // all deferred mail, because an operator asked for it
 	ScanWarmup               // mail that was deferred until a day ends, since sources may send more before
-	ScanHeld                 // held mail whose time is up; it is removed and does not come into core
+	ScanHeld                 // held mail whose time is up; it is removed, or put into the deferred area, and does not come into core
 	scans
 )
 
@@ -282,6 +282,14 @@ func (a *Admission) LookHeld() {
 	sc := &a.scans[ScanHeld]
 	s := sc.searches[0]
 	s.more, s.nextDue = true, mail.Never
+	sc.refresh(s)
+}
+
+// AwaitHeld has the scan of held mail look at its index at an instant, if not before.
+func (a *Admission) AwaitHeld(due mail.Instant) {
+	sc := &a.scans[ScanHeld]
+	s := sc.searches[0]
+	s.nextDue = min(s.nextDue, due)
 	sc.refresh(s)
 }
 

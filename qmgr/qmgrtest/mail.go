@@ -122,6 +122,7 @@ func (s *script) arrive(tb testing.TB, l *golden.Line) {
 	} else {
 		s.world.Flow = nil
 	}
+	s.world.Keep = l.Duration(tb, "keep", 0)
 	m := s.world.Store(mail.Address(l.Str("from", "s@x.test")), recipients)
 	m.Envelope.Size = int64(l.Int(tb, "size", 1000))
 	s.names[name], s.text[m.Envelope.ID] = m.Envelope.ID, name

@@ -31,7 +31,7 @@ import (
 //	lookup DOMAIN …             like route, but it needs a lookup every time; "*" for all others
 //	found NEXTHOP…              end lookups
 //	verify NUMBER NEXTHOP client=ADDRESS [to=RECIPIENT] [routed] [site=S] [transport=T]
-//	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N]
+//	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N] [keep=TIME]
 //	store NAME …                like arrive, but the core is not notified
 //	late NAME                   the core is notified of a stored message, in the state it had then
 //	                            LIST: addresses; 3*a.test: three recipients there; 3*distinct: each elsewhere

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -17,6 +18,8 @@ import (
 
 // A World is a core with a model of its environment.
 type World struct {
+	// Keep is for how long the sender of a message that is stored has it kept; 0: it does not.
+	Keep time.Duration
 	// Flow says whose a message is that is stored; nil: nobody's.
 	Flow func() mail.Flow
 	Core *qmgr.Qmgr
@@ -118,7 +121,21 @@ func (w *World) Restart(cfg qmgr.Config, seed uint64) error {
 		m.busy = 0
 	}
 	w.Step(qmgr.Wake{})
+	first := mail.Never
+	for _, m := range w.Messages {
+		if m.kept() {
+			first = min(first, m.Place.Due)
+		}
+	}
+	if first != mail.Never {
+		w.Step(qmgr.Kept{Due: first})
+	}
 	return nil
+}
+
+// kept reports whether the message waits for the instant that its sender has named.
+func (m *Message) kept() bool {
+	return m.Place.Area == mail.AreaHold && m.Place.Due > 0 && m.Place.Due == m.Envelope.Release
 }
 
 // Step gives the core an event at the current instant.
@@ -189,6 +206,9 @@ func (w *World) checkDeliver(a qmgr.Deliver) {
 	if m.Place.Area == mail.AreaHold {
 		w.violate("delivery of %v, which is held", a.Delivery.Envelope.ID)
 	}
+	if m.Envelope.Release > w.Now {
+		w.violate("delivery of %v, whose sender has it kept until %v", a.Delivery.Envelope.ID, m.Envelope.Release)
+	}
 	for _, r := range a.Delivery.Recipients {
 		if m.Results[r.Index].Settled() {
 			w.violate("recipient %d of %v is tried again although it is settled", r.Index, m.Envelope.ID)
@@ -207,6 +227,10 @@ func (w *World) Store(sender mail.Address, recipients []mail.Recipient) *Message
 		Accepted: make([]int, len(recipients)), Refused: make([]bool, len(recipients))}
 	for i := range m.Recipients {
 		m.Recipients[i].Index = uint32(i)
+	}
+	if w.Keep > 0 {
+		m.Envelope.Release = w.Now.Add(w.Keep)
+		m.Place = mail.Place{Area: mail.AreaHold, Due: m.Envelope.Release, Chunks: 1, Touched: true}
 	}
 	if w.Flow != nil {
 		m.Envelope.Flow = w.Flow()
@@ -490,6 +514,13 @@ func (m *Message) in(area mail.Area, due mail.Instant) mail.Place {
 	return mail.Place{Area: area, Due: due, Chunks: 1, Touched: true, Bucket: m.Place.Bucket}
 }
 
+// unkeep is for an order that makes the date void until which the message was kept.
+func (m *Message) unkeep(at mail.Instant) {
+	if m.kept() {
+		m.Envelope.Release = at
+	}
+}
+
 func (w *World) applyOp(m *Message, c mail.Change) {
 	switch c.Op {
 	case mail.ChangeDefer:
@@ -506,14 +537,20 @@ func (w *World) applyOp(m *Message, c mail.Change) {
 		m.Place = mail.Place{}
 	case mail.ChangeHold:
 		if m.Place.Area != mail.AreaCorrupt {
+			m.unkeep(c.At)
 			m.Place = m.in(mail.AreaHold, c.Due)
 		}
 	case mail.ChangeLapse:
-		if m.Place.Area == mail.AreaHold && m.Place.Due > 0 && m.Place.Due <= c.At {
+		switch {
+		case m.Place.Area != mail.AreaHold || m.Place.Due == 0 || m.Place.Due > c.At:
+		case m.kept():
+			m.Place = m.in(mail.AreaDeferred, c.At)
+		default:
 			m.Place = mail.Place{}
 		}
 	case mail.ChangeRelease:
 		if m.Place.Area == mail.AreaHold {
+			m.unkeep(c.At)
 			m.Place = m.in(mail.AreaDeferred, c.Due)
 		}
 	case mail.ChangeExpire:

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"strconv"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/smtp"
 )
@@ -244,6 +245,11 @@ func (s *Session) extensions() {
 	s.line250("ENHANCEDSTATUSCODES")
 	if s.peer.Priority {
 		s.line250("MT-PRIORITY")
+	}
+	if most := s.peer.FutureRelease; most > 0 {
+		s.out = append(s.out, "250-FUTURERELEASE "...)
+		s.out = strconv.AppendInt(s.out, int64(most/time.Second), 10)
+		s.out = append(append(append(s.out, ' '), smtp.FormatHoldUntil(s.peer.Begun.Add(most))...), "\r\n"...)
 	}
 	if s.peer.RecipientLimit != Unlimited {
 		s.out = append(s.out, "250-LIMITS RCPTMAX="...)

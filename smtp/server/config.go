@@ -172,6 +172,11 @@ type Peer struct {
 	// priority that the client gets.
 	Priority    bool
 	PriorityMax int8
+	// FutureRelease is how long clients may have mail kept before it is sent (RFC 4865); 0
+	// does not offer it. Begun is when the session began, from which on the latest date that
+	// is offered counts.
+	FutureRelease time.Duration
+	Begun         mail.Instant
 	// TLS is whether STARTTLS is offered, or required.
 	TLS TLS
 	// Mechanisms are those of AUTH that may be offered, none if AUTH is not known. Those that

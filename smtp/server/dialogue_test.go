@@ -339,6 +339,9 @@ func (d *dialogue) set(rest string) error {
 			d.peer.Mechanisms |= smtp.ParseMechanism(name)
 		}
 		return nil
+	case "future-release":
+		d.peer.Begun = 1_900_000_000 * mail.Instant(time.Second)
+		d.peer.FutureRelease = time.Duration(number) * time.Second
 	case "lenient-paths":
 		d.cfg.LenientPaths = true
 	case "underscores":

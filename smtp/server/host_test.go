@@ -122,6 +122,9 @@ func (h *host) transact(request Request) {
 		h.draft = &message{}
 		h.drafts++
 		h.event("begin <%s>", r.Sender)
+		if !r.Hold.IsZero() {
+			h.event("hold for=%s until=%s", r.Hold.For, r.Hold.Until)
+		}
 		h.session.Begun(mail.QueueID(h.drafts), testDate)
 	case *Recipient:
 		if refusal, found := h.refusals[string(r.Recipient.Address)]; found {

@@ -45,6 +45,9 @@ type Begin struct {
 	Size   int64 // as announced; 0 if not
 	// Priority is that of MT-PRIORITY (RFC 6710), as far as the client may have it.
 	Priority int8
+	// Hold is until when the client has the message kept (RFC 4865). Whether that is too long
+	// is for the host to say, who knows the time; the envelope of Commit does not have it.
+	Hold smtp.Hold
 }
 
 // Recipient asks the host to add a recipient to the draft, unless its policy

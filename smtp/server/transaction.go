@@ -67,6 +67,10 @@ func (s *Session) mail(arg []byte) {
 		s.refuse(smtp.FaultParamUnknown.Reply(smtp.VerbMAIL))
 		return
 	}
+	if m.Held && s.peer.FutureRelease == 0 {
+		s.refuse(smtp.FaultParamUnknown.Reply(smtp.VerbMAIL))
+		return
+	}
 	if s.cfg.SizeLimit != Unlimited && m.Size > s.cfg.SizeLimit {
 		s.refuse(oversize())
 		return
@@ -75,7 +79,7 @@ func (s *Session) mail(arg []byte) {
 		m.Priority = s.peer.PriorityMax
 	}
 	s.tx.mail = m
-	s.slots.begin = Begin{Client: s.client(), Sender: m.Sender, Size: m.Size, Priority: m.Priority}
+	s.slots.begin = Begin{Client: s.client(), Sender: m.Sender, Size: m.Size, Priority: m.Priority, Hold: m.Hold}
 	s.pending.push(&s.slots.begin)
 }
 

@@ -328,6 +328,10 @@ func nextAttempt(m *admin.Summary, now time.Time) string {
 			return "in " + human.Age(m.WaitReason.Until.Sub(now))
 		}
 		return "now"
+	case admin.WaitDate:
+		if m.Until != nil {
+			return "in " + human.Age(m.Until.Sub(now))
+		}
 	case admin.WaitBackoff:
 		if m.Due != nil {
 			return "in " + human.Age(m.Due.Sub(now))

@@ -236,6 +236,10 @@ func waitText(d *admin.Detail, now time.Time) string {
 			text += "; removed " + human.When(*d.Until, now)
 		}
 		return text
+	case admin.WaitDate:
+		if d.Until != nil {
+			return "its sender has it kept until " + human.When(*d.Until, now) + " (posthaste queue release " + d.ID + " sends it now)"
+		}
 	case admin.WaitRepair:
 		return "damaged, put aside"
 	}
