@@ -3,8 +3,8 @@
 // (RFC 8737), and renews it in time.
 //
 // The protocol is that of golang.org/x/crypto/acme. What is here decides when: a certificate
-// is wanted when there is none, when it is for other names than those configured, or when less
-// than a third of its life is left. An attempt that fails is logged with what the authority
+// is wanted when there is none, when it is for other names than those configured, of another
+// authority or with a key of another type, or when less than a third of its life is left. An attempt that fails is logged with what the authority
 // said, and repeated after five minutes, then after twice as long each time, up to six hours:
 // authorities count failures and refuse those who hurry.
 //

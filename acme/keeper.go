@@ -2,7 +2,6 @@ package acme
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"time"
@@ -40,11 +39,11 @@ func (k *Keeper) Hurry() {
 func (k *Keeper) Run(ctx context.Context) {
 	pause := time.Duration(0) // after a failure
 	for {
-		wait := max(readState(Path(k.cfg.Dir)).due(k.cfg.Names, k.now()).Sub(k.now()), pause)
+		wait := max(readState(Path(k.cfg.Dir)).due(&k.cfg, k.now()).Sub(k.now()), pause)
 		if wait > 0 && !k.sleep(ctx, wait) {
 			return
 		}
-		if readState(Path(k.cfg.Dir)).due(k.cfg.Names, k.now()).After(k.now()) {
+		if readState(Path(k.cfg.Dir)).due(&k.cfg, k.now()).After(k.now()) {
 			pause = 0
 			continue // it was hurried, and there is nothing to do
 		}
@@ -71,7 +70,7 @@ const longestSleep = time.Hour
 
 // sleep waits, or until somebody is in a hurry. It returns false if ctx has ended.
 func (k *Keeper) sleep(ctx context.Context, wait time.Duration) bool {
-	for end := k.now().Add(wait); k.now().Before(end); {
+	for end := deadline(k.now(), wait); k.now().Before(end); {
 		t := time.NewTimer(min(end.Sub(k.now()), longestSleep))
 		select {
 		case <-t.C:
@@ -86,15 +85,13 @@ func (k *Keeper) sleep(ctx context.Context, wait time.Duration) bool {
 	return true
 }
 
+// deadline is an instant of the clock on the wall: the other one of this machine stands still
+// while it sleeps, and certificates grow older.
+func deadline(now time.Time, wait time.Duration) time.Time { return now.Round(0).Add(wait) }
+
 func (k *Keeper) attempt(ctx context.Context) error {
 	if err := os.MkdirAll(k.cfg.Dir, 0o700); err != nil {
 		return err
 	}
-	if err := k.obtain(ctx); err != nil {
-		return err
-	}
-	if s := readState(Path(k.cfg.Dir)); s.due(k.cfg.Names, k.now()) == k.now() || s.due(k.cfg.Names, k.now()).Before(k.now()) {
-		return errors.New("the authority has issued a certificate that is for other names, or about to expire")
-	}
-	return nil
+	return k.obtain(ctx)
 }

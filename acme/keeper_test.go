@@ -2,6 +2,7 @@ package acme
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/rsa"
@@ -185,6 +186,14 @@ func TestObtainAndRenew(t *testing.T) {
 				}
 			}
 			long := newAuthority(t, 365*24*time.Hour)
+			content, err := os.ReadFile(Path(cfg.Dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			content = bytes.Replace(content, []byte(cfg.Directory), []byte(long.directory), 1) // as if it had issued it
+			if err := os.WriteFile(Path(cfg.Dir), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
 			cfg.Directory, cfg.Roots, cfg.Addresses = long.directory, long.roots, []string{long.answers}
 			var ahead atomic.Int64
 			renewed, said, k := keep(t, cfg, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
@@ -247,24 +256,60 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A certificate is due when less than a third of its life is left, when it is for other names,
-// and when there is none.
+// A certificate that is not what was asked for does not take the place of one that may be good:
+// the file was replaced before anybody looked.
+func TestUnfit(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t, 90*24*time.Hour)
+	cfg := Config{Names: []string{"mail.test"}, Directory: a.directory, Roots: a.roots, Addresses: []string{a.answers}, Dir: t.TempDir()}
+	old := []byte("what was there")
+	if err := os.WriteFile(Path(cfg.Dir), old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// To a clock that is a year ahead it has expired.
+	_, said, _ := keep(t, cfg, func() time.Time { return time.Now().Add(365 * 24 * time.Hour) })
+	for !strings.Contains(said.String(), "the authority has issued a certificate that is for other names, or about to expire") {
+		wait(t, "that it is refused", said.wrote, said)
+	}
+	if now, err := os.ReadFile(Path(cfg.Dir)); err != nil || !bytes.Equal(now, old) {
+		t.Errorf("the file is %.100q now, error %v", now, err)
+	}
+}
+
+// A pause is measured by the clock on the wall, since the other one stands still while the machine
+// sleeps.
+func TestDeadline(t *testing.T) {
+	if now := time.Now(); deadline(now, time.Hour) != now.Round(0).Add(time.Hour) || deadline(now, time.Hour) == now.Add(time.Hour) {
+		t.Error("it has a reading of the monotonic clock")
+	}
+}
+
+// A certificate is due when less than a third of its life is left, when it is for other names, of
+// another authority or with another key, and when there is none.
 func TestDue(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	s := state{begin: now.Add(-30 * 24 * time.Hour), end: now.Add(60 * 24 * time.Hour), names: []string{"b.test", "A.test"}}
+	good := now.Add(30 * 24 * time.Hour)
+	s := state{begin: now.Add(-30 * 24 * time.Hour), end: now.Add(60 * 24 * time.Hour), names: []string{"b.test", "A.test"}, authority: "https://a.test/dir"}
+	unmarked := s
+	unmarked.authority = ""
 	for _, c := range []struct {
 		name  string
 		state state
 		names []string
+		other Config
 		want  time.Time
 	}{
-		{"good", s, []string{"a.test", "b.test"}, now.Add(30 * 24 * time.Hour)},
-		{"a name twice", s, []string{"a.test", "b.test", "a.test"}, now.Add(30 * 24 * time.Hour)},
-		{"a name more", s, []string{"a.test", "b.test", "c.test"}, now},
-		{"a name less", s, []string{"a.test"}, now},
-		{"none", state{}, []string{"a.test"}, now},
+		{"good", s, []string{"a.test", "b.test"}, Config{}, good},
+		{"a name twice", s, []string{"a.test", "b.test", "a.test"}, Config{}, good},
+		{"a name more", s, []string{"a.test", "b.test", "c.test"}, Config{}, now},
+		{"a name less", s, []string{"a.test"}, Config{}, now},
+		{"another authority", s, []string{"a.test", "b.test"}, Config{Directory: "https://staging.test/dir"}, now},
+		{"an authority that is not known", unmarked, []string{"a.test", "b.test"}, Config{}, good},
+		{"another key", s, []string{"a.test", "b.test"}, Config{Keys: RSA}, now},
+		{"none", state{}, []string{"a.test"}, Config{}, now},
 	} {
-		if got := c.state.due(c.names, now); !got.Equal(c.want) {
+		want := Config{Names: c.names, Directory: cmp.Or(c.other.Directory, "https://a.test/dir"), Keys: c.other.Keys}
+		if got := c.state.due(&want, now); !got.Equal(c.want) {
 			t.Errorf("%s: due at %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -36,11 +36,26 @@ func (k *Keeper) obtain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := pairText(chain, certKey)
+	text, err := pairText(k.cfg.Directory, chain, certKey)
 	if err != nil {
 		return err
 	}
+	if err := k.fits(text); err != nil {
+		return err // the certificate that there is may be good
+	}
 	return replace(Path(k.cfg.Dir), text)
+}
+
+// fits returns an error if what the authority has issued is not what was asked for.
+func (k *Keeper) fits(text []byte) error {
+	s, err := stateOf(text)
+	if err != nil {
+		return fmt.Errorf("the authority has issued a certificate that cannot be used: %w", err)
+	}
+	if now := k.now(); !s.due(&k.cfg, now).After(now) {
+		return fmt.Errorf("the authority has issued a certificate that is for other names, or about to expire: for %q, until %s", s.names, s.end.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 func (k *Keeper) client(key *ecdsa.PrivateKey) *acme.Client {

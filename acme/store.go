@@ -32,7 +32,13 @@ func Path(dir string) string { return filepath.Join(dir, certificateFile) }
 type state struct {
 	begin, end time.Time // of its life; zero if there is none
 	names      []string
+	keys       KeyType
+	authority  string // the URL of its directory; "" if the file does not say it
 }
+
+// authorityMark begins the line of the certificate's file that says who has issued it; what
+// reads PEM passes over it.
+const authorityMark = "Authority: "
 
 // readState reads the certificate's file. Without one, or with one that is damaged, the state is
 // zero: a new certificate repairs it.
@@ -41,20 +47,39 @@ func readState(path string) state {
 	if err != nil {
 		return state{}
 	}
-	pair, err := tls.X509KeyPair(content, content)
+	s, err := stateOf(content)
 	if err != nil {
 		return state{}
+	}
+	return s
+}
+
+// stateOf returns the state that the content of a certificate's file shows. The error says why
+// it has no certificate that can be used.
+func stateOf(content []byte) (state, error) {
+	pair, err := tls.X509KeyPair(content, content)
+	if err != nil {
+		return state{}, err
 	}
 	leaf, err := x509.ParseCertificate(pair.Certificate[0])
 	if err != nil {
-		return state{}
+		return state{}, err
 	}
-	return state{begin: leaf.NotBefore, end: leaf.NotAfter, names: leaf.DNSNames}
+	s := state{begin: leaf.NotBefore, end: leaf.NotAfter, names: leaf.DNSNames}
+	if _, ok := pair.PrivateKey.(*rsa.PrivateKey); ok {
+		s.keys = RSA
+	}
+	line, _, _ := strings.Cut(string(content), "\n")
+	if url, ok := strings.CutPrefix(line, authorityMark); ok {
+		s.authority = url
+	}
+	return s, nil
 }
 
-// due is when a certificate for these names should be renewed: now, if it is not for them.
-func (s state) due(names []string, now time.Time) time.Time {
-	if s.end.IsZero() || !sameNames(s.names, names) {
+// due is when a certificate should be renewed: now, if it is not what is wanted. One of another
+// authority is not: it may be that of a trial, which nobody believes.
+func (s state) due(want *Config, now time.Time) time.Time {
+	if s.end.IsZero() || !sameNames(s.names, want.Names) || s.keys != want.Keys || s.authority != "" && s.authority != want.Directory {
 		return now
 	}
 	return s.end.Add(-s.end.Sub(s.begin) / 3)
@@ -123,8 +148,9 @@ func keyText(key crypto.Signer) ([]byte, error) {
 }
 
 // pairText is the content of the certificate's file.
-func pairText(chain [][]byte, key crypto.Signer) ([]byte, error) {
+func pairText(authority string, chain [][]byte, key crypto.Signer) ([]byte, error) {
 	var b bytes.Buffer
+	b.WriteString(authorityMark + authority + "\n")
 	for _, der := range chain {
 		if err := pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
 			return nil, err
