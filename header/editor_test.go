@@ -149,6 +149,18 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// A From field that a rule removes is missing, and made from the sender.
+func TestRemovedFrom(t *testing.T) {
+	edits := compiled(t, Config{Submission: true, Rules: []Rule{{Field: "From", Action: Remove}}})
+	var e Editor
+	if out, p := edit(&e, edits, someFacts, "From: x@y.example\r\n\r\n", 100); !strings.Contains(out, "From: "+someFacts.Sender+"\r\n") || p != 0 {
+		t.Errorf("%v: %q", p, out)
+	}
+	if got := Qualify("a@[IPv6:::1]", "x.example"); got != "a@[IPv6:::1]" {
+		t.Errorf("a literal becomes %s", got)
+	}
+}
+
 // Digits end where letters begin: "$1x" was group "1x", which there is none of, and so nothing.
 func TestRuleGroups(t *testing.T) {
 	edits := compiled(t, Config{Rules: []Rule{{Field: "A", Action: Replace, Match: "^(.)(.)(z)?", Value: "$1x ${2}2_$$1$0$3"}}})

@@ -135,3 +135,12 @@ func FuzzParseList(f *testing.F) {
 		}
 	})
 }
+
+// Delimiters where none may be: what they would mean to others is not known.
+func TestParseListDelimiters(t *testing.T) {
+	for _, text := range []string{"a@b.example <c@d.example>: e@f.example;", "g: <a@b.example;c@d.example>", "g: h: a@b.example;", "a@b.example;"} {
+		if err := ParseList(text, "x.example", func(mail.Address) error { return nil }); err == nil {
+			t.Errorf("%q is a list", text)
+		}
+	}
+}

@@ -164,6 +164,44 @@ func TestExpandAgainstPlain(t *testing.T) {
 	}
 }
 
+// Which keys are not those of an address, and where an expansion ends.
+func TestExpandBorders(t *testing.T) {
+	chain := table{}
+	for i := range 60 {
+		chain[fmt.Sprintf("c%d@x.example", i)] = fmt.Sprintf("c%d@x.example", i+1)
+	}
+	wide := table{"all@x.example": "t0@x.example t1@x.example t2@x.example t3@x.example t4@x.example t5@x.example t6@x.example t7@x.example t8@x.example"}
+	for i := range 9 {
+		wide[fmt.Sprintf("t%d@x.example", i)] = "z@x.example"
+	}
+	for _, c := range []struct {
+		name    string
+		aliases Map
+		to      mail.Address
+		want    string // "" for ErrEndless
+	}{
+		{"a user of another domain", table{"joe": "z@x.example"}, "joe+x@x.example", "[joe+x@x.example]"},
+		{"quotes have no extension", table{`"a@x.example`: "z@x.example"}, `"a+b"@x.example`, `["a+b"@x.example]`},
+		{"a delimiter in front is none", table{"@x.example": "z@y.example"}, "+b@x.example", "[z@y.example]"},
+		{"expressions get whole addresses", pattern{"joe", "z@x.example"}, "joe@origin.example", "[joe@origin.example]"},
+		{"a quote in quotes", table{"a@x.example": `"a\" b"@y.example, c@y.example`}, "a@x.example", `["a\" b"@y.example c@y.example]`},
+		{"what is no address is left out", table{"a@x.example": "a@@c, b@y.example"}, "a@x.example", "[b@y.example]"},
+		{"nothing is left", table{"a@x.example": "a@@c"}, "a@x.example", ""},
+		{"too deep", chain, "c0@x.example", ""},
+		{"deep", chain, "c20@x.example", "[c60@x.example]"},
+		{"too much work", wide, "all@x.example", ""},
+	} {
+		all, err := rules(t, Config{Delimiter: "+", AliasLimit: map[bool]int{true: 2, false: 100}[c.name == "too much work"], Aliases: []Map{c.aliases}}).Expand(c.to)
+		if got := fmt.Sprint(all); c.want == "" && !errors.Is(err, ErrEndless) || c.want != "" && (err != nil || got != c.want) {
+			t.Errorf("%s: %s, %v, want %s", c.name, got, err, c.want)
+		}
+	}
+	r := rules(t, Config{Masquerade: []string{"example.com"}})
+	if got, err := r.Sender("a@Example.COM"); err != nil || got != "a@Example.COM" {
+		t.Errorf("the domain itself: %v, %v", got, err)
+	}
+}
+
 // Copies go to those whom the maps name for a sender or a recipient.
 func TestCopies(t *testing.T) {
 	r := rules(t, Config{AlwaysBcc: "archive@x.example", SenderBcc: []Map{table{"@a.example": "boss@a.example, log"}}, RecipientBcc: []Map{table{"r@b.example": "r2@b.example"}}})

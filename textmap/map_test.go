@@ -155,6 +155,25 @@ endif
 	}
 }
 
+// A file with very many mistakes has the first of them listed, and the mark of UTF-8 is one only
+// at its beginning.
+func TestReadBorders(t *testing.T) {
+	_, err := Read("f", strings.NewReader(strings.Repeat("a\n", mistakesMax+5)), 0, nil)
+	if err == nil || !strings.Contains(err.Error(), "f: 5 more mistakes") || strings.Count(err.Error(), "has no value") != mistakesMax {
+		t.Errorf("%v", err)
+	}
+	m, err := Read("f", strings.NewReader("\ufeffa b\n\ufeffc d\n"), 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := m.Find("c"); ok {
+		t.Error("a mark in the second line was taken off")
+	}
+	if v, ok := m.Find("a"); !ok || v != "b" {
+		t.Errorf("a: %q, %v", v, ok)
+	}
+}
+
 // What a stranger writes in an address makes no address of its own, whatever the expression
 // takes out of it: "victim@evil.example,x"@old.example went to the victim.
 func TestExpressionsKeepAddresses(t *testing.T) {
