@@ -50,27 +50,16 @@ race: ## all tests twice, shuffled, with the race detector
 
 .PHONY: 386
 386: ## the pure half's tests where an int has 32 bits
-	GOARCH=386 CGO_ENABLED=0 POSTHASTE_RUNS=10 $(GO) test -short $(PURE)
+	GOARCH=386 CGO_ENABLED=0 POSTHASTE_RUNS=10 $(GO) test -vet=off -short $(PURE)
 
 # arm64 fuses floating-point products into sums, which amd64 does not.
 .PHONY: arm64
-arm64: ## the pure half's tests on arm64, or only vet where that cannot run
-	@if [ "$$($(GO) env GOHOSTARCH)" = arm64 ]; then \
-	  POSTHASTE_RUNS=10 $(GO) test $(PURE); \
-	elif command -v qemu-aarch64 >/dev/null; then \
-	  GOARCH=arm64 CGO_ENABLED=0 POSTHASTE_RUNS=10 $(GO) test -short -exec qemu-aarch64 $(PURE); \
-	else \
-	  echo "no arm64 here: vet only"; GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...; \
-	fi
+arm64: ## the arithmetic of the pure half on arm64
+	test/arm64/run
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for T=20s each
-	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
-	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$dir"/*_test.go); do \
-	    echo "== $$dir $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(T) "$$dir" || exit 1; \
-	  done; \
-	done
+	test/fuzz/run $(T)
 
 .PHONY: bench
 bench: ## the benchmarks of all packages

@@ -202,7 +202,7 @@ func (e *evidence) count(at int, failed bool) {
 		return
 	}
 	v.attempts += e.weight
-	e.weight += e.weight / memory
+	e.weight += float64(e.weight / memory) // never fused, though memory is a power of two: test/arm64 looks for that
 	if e.weight > 1<<60 {
 		e.rescale()
 	}
