@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/logline"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -73,6 +74,7 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 	}
 	arrived := time.Unix(0, int64(a.Envelope.Since()))
 	delays := [3]time.Duration{max(start.Sub(arrived), 0), r.Connect, r.Send}
+	whole, parts := seconds(delays[0]+delays[1]+delays[2]), slashed(delays)
 	host := r.Host
 	if host == "" {
 		host = "none"
@@ -80,7 +82,8 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 	transport, nexthop := a.Destination()
 	known := classes{book: d.book()}
 	for i, o := range r.Outcomes {
-		attrs := append(make([]slog.Attr, 0, 15),
+		var room [15]slog.Attr
+		attrs := append(room[:0],
 			slog.String("id", a.Envelope.ID.String()),
 			slog.String("from", string(a.Envelope.Sender)),
 			slog.String("to", string(a.Recipients[i].Address)),
@@ -88,8 +91,8 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 			slog.String("nexthop", nexthop),
 			slog.String("host", host),
 			slog.String("status", o.Result.String()),
-			slog.String("delay", seconds(delays[0]+delays[1]+delays[2])),
-			slog.String("delays", seconds(delays[0])+"/"+seconds(delays[1])+"/"+seconds(delays[2])),
+			slog.String("delay", whole),
+			slog.String("delays", parts),
 			slog.Int("attempt", int(a.Envelope.Attempts)+1),
 			slog.String("reply", o.Reply.String()))
 		if class := known.of(o.Reply); class != "" {
@@ -104,7 +107,7 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 		if o.Unknown {
 			attrs = append(attrs, slog.Bool("unknown", true))
 		}
-		d.log.LogAttrs(context.Background(), slog.LevelInfo, "delivery", attrs...)
+		logline.Log(d.log, slog.LevelInfo, "delivery", attrs...)
 	}
 }
 
@@ -188,12 +191,31 @@ func (d *Driver) logFeedback(f *qmgr.Feedback) {
 // seconds prints a duration in seconds with two significant digits below ten
 // seconds and whole seconds above, as Postfix does.
 func seconds(d time.Duration) string {
+	var room [24]byte
+	return string(appendSeconds(room[:0], d))
+}
+
+// appendSeconds appends what seconds prints.
+func appendSeconds(to []byte, d time.Duration) []byte {
 	s := d.Seconds()
 	switch {
 	case s >= 10:
-		return strconv.FormatFloat(s, 'f', 0, 64)
+		return strconv.AppendFloat(to, s, 'f', 0, 64)
 	case s >= 0.01:
-		return strconv.FormatFloat(s, 'g', 2, 64)
+		return strconv.AppendFloat(to, s, 'g', 2, 64)
 	}
-	return strconv.FormatFloat(s, 'f', 4, 64)
+	return strconv.AppendFloat(to, s, 'f', 4, 64)
+}
+
+// slashed prints durations as seconds does, with a slash between each two.
+func slashed(all [3]time.Duration) string {
+	var room [3 * 24]byte
+	b := room[:0]
+	for i, d := range all {
+		if i > 0 {
+			b = append(b, '/')
+		}
+		b = appendSeconds(b, d)
+	}
+	return string(b)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/flow"
+	"github.com/posthaste-mta/posthaste/internal/logline"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 	"github.com/posthaste-mta/posthaste/smtp/server"
@@ -270,8 +271,8 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 	c.server.counters.messages.Add(1)
 	c.server.counters.recipients.Add(int64(e.Recipients))
 	c.server.counters.octets.Add(e.Size)
-	if c.server.level(slog.LevelInfo) { // LogAttrs: Info would allocate each value
-		c.server.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "accepted",
+	if c.server.level(slog.LevelInfo) {
+		logline.Log(c.server.cfg.Logger, slog.LevelInfo, "accepted",
 			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.name()),
 			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
 			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), kept(e.Release), c.loggedIn(), c.secured(), forwarded(&r.Forwarded))

@@ -1,7 +1,6 @@
 package mail
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -17,7 +16,14 @@ func (s Status) String() string {
 	if s == (Status{}) {
 		return ""
 	}
-	return strconv.Itoa(int(s.Class)) + "." + strconv.Itoa(int(s.Subject)) + "." + strconv.Itoa(int(s.Detail))
+	var room [len("5.999.999")]byte
+	return string(s.append(room[:0]))
+}
+
+func (s Status) append(to []byte) []byte {
+	to = append(strconv.AppendUint(to, uint64(s.Class), 10), '.')
+	to = append(strconv.AppendUint(to, uint64(s.Subject), 10), '.')
+	return strconv.AppendUint(to, uint64(s.Detail), 10)
 }
 
 // ParseStatus parses a status code at the front of text and returns what
@@ -126,10 +132,12 @@ func (r Reply) Lines() string {
 	if r.IsZero() {
 		return ""
 	}
-	if r.Status == (Status{}) {
-		return fmt.Sprintf("%d %s", r.Code, r.Text)
+	var room [len("250 2.0.0 ") + 118]byte
+	b := append(strconv.AppendUint(room[:0], uint64(r.Code), 10), ' ')
+	if r.Status != (Status{}) {
+		b = append(r.Status.append(b), ' ')
 	}
-	return fmt.Sprintf("%d %s %s", r.Code, r.Status, r.Text)
+	return string(append(b, r.Text...))
 }
 
 // CleanText makes text from a remote end safe to log, store and quote:

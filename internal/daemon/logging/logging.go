@@ -15,11 +15,10 @@ import (
 func New(w io.Writer, level slog.Level, asJSON bool) (*slog.Logger, func()) {
 	out := newLogWriter(w)
 	options := &slog.HandlerOptions{Level: level}
-	var handler slog.Handler = slog.NewTextHandler(out, options)
 	if asJSON {
-		handler = slog.NewJSONHandler(out, options)
+		return slog.New(promptHandler{slog.NewJSONHandler(out, options), out}), out.close
 	}
-	return slog.New(promptHandler{handler, out}), out.close
+	return slog.New(textHandler{promptHandler{slog.NewTextHandler(out, options), out}}), out.close
 }
 
 // A promptHandler sees to it that errors are written before the program goes on: the

@@ -1,0 +1,45 @@
+// Package logline writes the lines that a daemon logs most: those of which there is one
+// for each message or recipient. What log/slog does for a line besides writing it (finding
+// out who logs, and keeping the attributes so that a handler may use them later) costs as
+// much as a look-up in the store, and such lines need none of it.
+package logline
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// A Writer is a slog.Handler that writes a line before it returns. WriteLine does what
+// Handle does for a record without a source, and must not keep attrs. It is safe for
+// concurrent use.
+type Writer interface {
+	slog.Handler
+	WriteLine(at time.Time, level slog.Level, message string, attrs []slog.Attr) error
+}
+
+var scratches = sync.Pool{New: func() any { return new([]slog.Attr) }}
+
+// Log logs a line as log.LogAttrs would, but without its source. As there, an error of the
+// handler is not reported. It is safe for concurrent use.
+func Log(log *slog.Logger, level slog.Level, message string, attrs ...slog.Attr) {
+	handler := log.Handler()
+	if !handler.Enabled(context.Background(), level) {
+		return
+	}
+	w, ok := handler.(Writer)
+	if !ok {
+		record := slog.NewRecord(time.Now(), level, message, 0)
+		record.AddAttrs(attrs...)
+		handler.Handle(context.Background(), record)
+		return
+	}
+	// A copy, or the caller's would be on the heap: nobody knows what an interface's
+	// method does with it.
+	scratch := scratches.Get().(*[]slog.Attr)
+	*scratch = append((*scratch)[:0], attrs...)
+	w.WriteLine(time.Now(), level, message, *scratch)
+	clear(*scratch)
+	scratches.Put(scratch)
+}
