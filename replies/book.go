@@ -43,8 +43,19 @@ func (b *Book) Explain(r *mail.Reply, transport string) (e Explanation) {
 	if b == nil || r.Code < 400 {
 		return e
 	}
-	s := said{reply: r, mx: hostName(r.By), text: fold(make([]byte, 0, len(r.Text)), r.Text)}
-	s.found = b.words.find(s.text)
+	var room struct { // for most replies, and the shipped phrases
+		text  [512]byte
+		found [8]uint64
+	}
+	s := said{reply: r, mx: hostName(r.By), text: room.text[:], found: room.found[:]}
+	if len(r.Text) > len(room.text) {
+		s.text = make([]byte, len(r.Text))
+	}
+	if n := len(b.words.phrases); n > 64*len(room.found) {
+		s.found = make(phraseSet, n/64+1)
+	}
+	s.text = s.text[:fold(s.text, r.Text)]
+	b.words.find(s.text, s.found)
 	e.Class = ClassOther
 	for i := range b.tests {
 		if b.tests[i].matches(&s) {

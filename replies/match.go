@@ -116,42 +116,20 @@ const WordsMin = 4
 
 // NewWords returns a phrase in the form of Match.Words.
 func NewWords(text string) (string, error) {
-	words := string(fold(nil, text))
-	if words = strings.Trim(words, " "); len(words) < WordsMin {
+	folded := make([]byte, len(text))
+	words := strings.Trim(string(folded[:fold(folded, text)]), " ")
+	if len(words) < WordsMin {
 		return "", fmt.Errorf("%q is shorter than %d characters", text, WordsMin)
 	}
 	return words, nil
 }
 
-// fold appends a text with ASCII letters in lower case, and one space for any number of
-// spaces and line ends.
-func fold(to []byte, text string) []byte {
-	space := false
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case c == ' ' || c == '\n':
-			if space {
-				continue
-			}
-			space = true
-			to = append(to, ' ')
-			continue
-		case 'A' <= c && c <= 'Z':
-			c |= 0x20
-		}
-		space = false
-		to = append(to, c)
-	}
-	return to
-}
-
 // A said is a reply in the form in which it is matched.
 type said struct {
 	reply *mail.Reply
-	mx    string // the host's name
-	text  []byte // folded
-	found []bool // by number: whether a phrase of a Book's vocabulary is in the text
+	mx    string    // the host's name
+	text  []byte    // folded
+	found phraseSet // of the Book's vocabulary
 }
 
 // hostName returns the host's name in mail.Reply.By.
@@ -167,15 +145,35 @@ type test struct {
 }
 
 func (t *test) matches(s *said) bool {
-	r := s.reply
-	switch {
-	case len(t.Codes) > 0 && !slices.ContainsFunc(t.Codes, func(c CodeRange) bool { return c.From <= r.Code && r.Code <= c.To }),
-		len(t.Statuses) > 0 && !slices.ContainsFunc(t.Statuses, func(p StatusPattern) bool { return p.matches(r.Status) }),
-		len(t.words) > 0 && !slices.ContainsFunc(t.words, func(n int) bool { return s.found[n] }),
-		len(t.MX) > 0 && !glob.Any(t.MX, s.mx):
-		return false
+	return t.saysAny(s.found) && t.hasCode(s.reply.Code) && t.hasStatus(s.reply.Status) &&
+		(len(t.MX) == 0 || glob.Any(t.MX, s.mx)) && (t.Text == nil || t.Text.Match(s.text))
+}
+
+func (t *test) saysAny(found phraseSet) bool {
+	for _, n := range t.words {
+		if found.has(n) {
+			return true
+		}
 	}
-	return t.Text == nil || t.Text.Match(s.text)
+	return len(t.words) == 0
+}
+
+func (m *Match) hasCode(code uint16) bool {
+	for _, c := range m.Codes {
+		if c.From <= code && code <= c.To {
+			return true
+		}
+	}
+	return len(m.Codes) == 0
+}
+
+func (m *Match) hasStatus(status mail.Status) bool {
+	for _, p := range m.Statuses {
+		if p.matches(status) {
+			return true
+		}
+	}
+	return len(m.Statuses) == 0
 }
 
 // covers reports whether t is certainly met by all replies that meet other: each of its
