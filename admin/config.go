@@ -24,6 +24,9 @@ type Config struct {
 	// TLSReports returns the domains of a day with a report, and the JSON of one of them, or of
 	// none for ""; nil if none are made.
 	TLSReports func(day, domain string) (TLSReportPage, error)
+	// Feedback returns counts of reports that came back, since a day or "" for all, by what
+	// they have in common; nil: there are none.
+	Feedback func(since, by string, limit int) (FeedbackPage, error)
 
 	// ReplyClass returns the class of a reply (package replies), "" if there is none; nil if
 	// there are no classes.

@@ -226,6 +226,8 @@ func (s *Server) register() {
 		"Those of which the largest part is used come first."), s.quotas)
 	huma.Register(s.api, operation("tls-reports", http.MethodGet, "/v1/tls-reports", "Reports on TLS (TLSRPT) as they would be sent now",
 		"Counts are kept until their report has been sent, or was dropped."), s.tlsReports)
+	huma.Register(s.api, operation("feedback", http.MethodGet, "/v1/feedback", "Counts of reports that came back about mail",
+		"Each report counts once for each recipient. Counts change nothing in the queue."), s.feedback)
 	huma.Register(s.api, operation("sources", http.MethodGet, "/v1/sources", "The addresses that mail leaves from, and what they send"), s.sources)
 	huma.Register(s.api, operation("warmup", http.MethodPost, "/v1/sources/{name}/warmup", "Change where a source is in its warm-up"), s.adjustWarmup)
 	huma.Register(s.api, operation("hold", http.MethodPost, "/v1/messages/hold", "Hold messages until they are released",

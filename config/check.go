@@ -36,6 +36,7 @@ func (l *loader) check() {
 	l.checkPrograms()
 	l.checkSecurity()
 	l.checkTLSReports()
+	l.checkFeedback()
 	l.checkHostname()
 	if !l.src.Wrong() {
 		l.checkPackages()

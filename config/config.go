@@ -113,6 +113,7 @@ type Config struct {
 	Log      Log      // [log]
 
 	TLSReports TLSReports // [tls_reports]
+	Feedback   Feedback   // [feedback]
 
 	env      Environment
 	explicit map[string]bool // keys that the file sets
@@ -232,17 +233,18 @@ type Route struct{ Pattern, Target string }
 type TransportType uint8
 
 const (
-	TypeSMTP    TransportType = iota // sent to another server
-	TypeDiscard                      // thrown away, and counted as delivered
-	TypeError                        // refused; the built-in transport error
-	TypeRetry                        // deferred; the built-in transport retry
-	TypeLMTP                         // sent to a server that delivers into mailboxes
-	TypePipe                         // given to a program
+	TypeSMTP     TransportType = iota // sent to another server
+	TypeDiscard                       // thrown away, and counted as delivered
+	TypeError                         // refused; the built-in transport error
+	TypeRetry                         // deferred; the built-in transport retry
+	TypeLMTP                          // sent to a server that delivers into mailboxes
+	TypePipe                          // given to a program
+	TypeFeedback                      // read as a report; the built-in transport feedback
 )
 
 // String returns the type as written in the file.
 func (t TransportType) String() string {
-	return [...]string{"smtp", "discard", "error", "retry", "lmtp", "pipe"}[t]
+	return [...]string{"smtp", "discard", "error", "retry", "lmtp", "pipe", "feedback"}[t]
 }
 
 // connects reports whether transports of the type make connections, and have the
@@ -321,6 +323,7 @@ func builtin() map[string]TransportType {
 	return map[string]TransportType{
 		"smtp": TypeSMTP, "relay": TypeSMTP, "lmtp": TypeLMTP,
 		route.TransportDiscard: TypeDiscard, route.TransportError: TypeError, route.TransportRetry: TypeRetry,
+		TransportFeedback: TypeFeedback,
 	}
 }
 

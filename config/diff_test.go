@@ -49,6 +49,7 @@ connect_timeout = "5s"
 		{"transport.bulk.connect_timeout", `"30s"`, `"5s"`, false},
 		{"transport.discard.process_limit", "50", "60", false},
 		{"transport.error.process_limit", "50", "60", false},
+		{"transport.feedback.process_limit", "50", "60", false},
 		{"transport.lmtp.process_limit", "50", "60", false},
 		{"transport.new", "", "{}", false},
 		{"transport.old", "{}", "", false},
@@ -88,7 +89,7 @@ func at(all []Change, i int) any {
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
 	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c),
-		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses}
+		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses, c.Feedback}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup, c.Maildrop,
 		c.Log, d.Grace, d.Readers, c.DKIM.Concurrency, c.TLSReports,
@@ -237,6 +238,10 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		case tableTLSReports:
 			if header = "[tls_reports]\n"; p.Name != "organization" {
 				header += "organization = \"o\"\n"
+			}
+		case tableFeedback:
+			if header = "[feedback]\n"; p.Name != "addresses" {
+				header += "addresses = [\"bounces@example.com\"]\n"
 			}
 		case tableCertificate:
 			header, usual, value = "[[certificate]]\ncert = \"/c\"\n", "key = \"/k\"\n", `"/l"`

@@ -64,7 +64,7 @@ func (l *loader) load(root *tomlfile.Table) {
 			certificates = e
 		case tableHeaderRule:
 			headerRules = e
-		case tableDNS, tableTLSReports, tableSpool, tableLog:
+		case tableDNS, tableTLSReports, tableFeedback, tableSpool, tableLog:
 			if t := l.asTable(e, e.Name); t != nil {
 				l.setAll(e.Name, t)
 			}

@@ -17,6 +17,7 @@ const (
 	tableSpool        = "spool"
 	tableLog          = "log"
 	tableTLSReports   = "tls_reports"
+	tableFeedback     = "feedback"
 	tableTransport    = "transport"
 	tableDestination  = "destination"
 	tableClass        = "class"
@@ -67,6 +68,7 @@ func allSections() []section {
 		{"Defaults of transports of type smtp", tableTop, "SMTP to other servers, unless [transport.NAME] sets its own value.", append(clientParameters(), globals(true)...)},
 		{"Name servers", tableDNS, "DNS queries, and how long their answers are cached.", dnsParameters()},
 		{"Reports on TLS", tableTLSReports, "Reports to domains that ask how TLS with their hosts fares (TLSRPT); see docs/tls-reports.md.", restarting(tlsReportParameters())},
+		{"Reports that come back", tableFeedback, "Bounces and complaints about mail that was sent, which are read and counted; see docs/feedback.md.", feedbackParameters()},
 		{"The spool", tableSpool, "Storage of messages on disk.", restarting(spoolParameters())},
 		{"Logging", tableLog, "Records written to standard error.", restarting(logParameters())},
 	}

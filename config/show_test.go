@@ -328,6 +328,9 @@ func samples(p Parameter) []string {
 		}
 		return []string{`["a.example", ".b.example"]`}
 	case "list of addresses":
+		if p.Table == tableFeedback {
+			return []string{`["bounces@example.com", "@b.example.com"]`, `"bounces@example.com, fbl@example.com"`}
+		}
 		if p.Name == "listen" {
 			return []string{`[":25"]`, `"127.0.0.1:2525, [::1]:2525"`}
 		}
@@ -340,6 +343,8 @@ func samples(p Parameter) []string {
 		return []string{`["X-Campaign", "Precedence: bulk"]`, `"Feedback-ID: *:x, y"`}
 	case "list of maps":
 		return []string{`["/etc/canonical", "regexp:/etc/expressions"]`, `"/etc/a, /etc/b"`}
+	case "two characters":
+		return []string{`"-="`, `"=="`}
 	case "character":
 		return []string{`"-"`, `"+"`}
 	case "list of classes":
@@ -416,6 +421,10 @@ func randomFile(rng *rand.Rand) string {
 		case tableTLSReports:
 			if tables[to] == nil && p.Name != "organization" {
 				table(to).WriteString("organization = \"o\"\n")
+			}
+		case tableFeedback:
+			if tables[to] == nil && p.Name != "addresses" {
+				table(to).WriteString("addresses = [\"bounces@example.com\"]\n")
 			}
 		case tableHeaderRule:
 			to = fmt.Sprint(tableHeaderRule, " ", rng.IntN(2))

@@ -129,7 +129,7 @@ func suggestTransport(name string, others []string) string {
 var postfixServices = []string{"lmtp", "local", "pipe", "relay", "uucp", "virtual"}
 
 func tableNames() []string {
-	return slices.Concat(namedTables, listedTables, []string{tableRoutes, tableSenderRoutes, tableDNS, tableTLSReports, tableSpool, tableLog})
+	return slices.Concat(namedTables, listedTables, []string{tableRoutes, tableSenderRoutes, tableDNS, tableTLSReports, tableFeedback, tableSpool, tableLog})
 }
 
 // namesOf returns the names of the parameters in a table.

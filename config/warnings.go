@@ -48,6 +48,7 @@ func (c *Config) Warnings() []Warning {
 	w.records()
 	w.replyRules()
 	w.tlsReports()
+	w.feedback()
 	return w.list
 }
 

@@ -3,6 +3,7 @@ package feedback
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -87,4 +88,19 @@ func (m *Mailboxes) decode(sender, to mail.Address) Match {
 		return Match{Wrong: errors.Is(err, verp.ErrWrong)}
 	}
 	return Match{Sender: sender, Recipient: recipient}
+}
+
+// Names returns the addresses and domains in lower case and in order, as NewMailboxes takes them.
+func (m *Mailboxes) Names() (names []string) {
+	if m == nil {
+		return nil
+	}
+	for a := range m.addresses {
+		names = append(names, string(a))
+	}
+	for domain := range m.domains {
+		names = append(names, "@"+domain)
+	}
+	slices.Sort(names)
+	return names
 }

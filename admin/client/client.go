@@ -196,6 +196,17 @@ func (c *Client) TLSReports(ctx context.Context, day, domain string) (admin.TLSR
 	return page, c.get(ctx, "/v1/tls-reports", values, &page)
 }
 
+// Feedback returns counts of reports since a day ("2026-11-23", in UTC; "" for all), gathered by
+// class, tenant, sender, receiver or day, at most limit of them.
+func (c *Client) Feedback(ctx context.Context, since, by string, limit int) (admin.FeedbackPage, error) {
+	values := url.Values{"by": {by}, "limit": {strconv.Itoa(limit)}}
+	if since != "" {
+		values.Set("since", since)
+	}
+	var page admin.FeedbackPage
+	return page, c.get(ctx, "/v1/feedback", values, &page)
+}
+
 // Sources returns the addresses that mail leaves from, with at most sites destinations of
 // each.
 func (c *Client) Sources(ctx context.Context, sites int) (admin.SourcePage, error) {

@@ -31,7 +31,7 @@ type agentSet struct {
 	users       sync.WaitGroup      // deliveries and lookups under way
 }
 
-func newAgentSet(cfg *config.Config, client *outbound.Client, programs *pipe.Agent, resolver *resolve.Resolver, router *resolve.Router) *agentSet {
+func newAgentSet(cfg *config.Config, client *outbound.Client, programs *pipe.Agent, reports *desk, resolver *resolve.Resolver, router *resolve.Router) *agentSet {
 	byTransport := make(outbound.Agents)
 	for name, t := range cfg.Transports {
 		switch t.Type {
@@ -39,6 +39,8 @@ func newAgentSet(cfg *config.Config, client *outbound.Client, programs *pipe.Age
 			byTransport[name] = outbound.Discard{}
 		case config.TypePipe:
 			byTransport[name] = programs
+		case config.TypeFeedback:
+			byTransport[name] = reports
 		case config.TypeError:
 			byTransport[name] = outbound.Error{}
 		case config.TypeRetry:

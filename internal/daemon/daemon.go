@@ -58,6 +58,7 @@ type Daemon struct {
 	agents        *agents
 	sts           *stsFinder
 	tlsReports    *tlsReports // nil: none
+	feedback      *desk
 	quotas        *inbound.Quotas
 	certificates  certificates
 	certification *certification
@@ -98,6 +99,8 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	d.settled.add(cfg)
 	d.sts = newSTSFinder(cfg, &d.options, d.agents)
 	d.certification = newCertification()
+	d.feedback = newDesk(cfg, o.Log, d.replies.class)
+	d.policy.feedback = d.feedback
 	if d.tlsReports, err = newTLSReports(cfg, d); err != nil {
 		return nil, err
 	}
@@ -121,6 +124,7 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	if d.spool, err = spool.Open(spooling); err != nil {
 		return nil, err
 	}
+	d.feedback.spool = d.spool
 	d.loadQuotas(context.Background())
 	set, err := cfg.LoadCertificates()
 	if err != nil {
@@ -186,15 +190,16 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 		return err
 	}
 	d.driver, err = driver.New(d.driverConfig(cfg.Config), driver.Ports{
-		Spool: d.spool, Router: router{d.agents, d.tlsReports}, Finder: router{d.agents, d.tlsReports}, Reporter: reporter,
+		Spool: d.spool, Router: router{d.agents, d.tlsReports, d.feedback}, Finder: router{d.agents, d.tlsReports, d.feedback}, Reporter: reporter,
 		Connector: d.agents, Hosts: d.spool, Notebook: d.spool, Replies: d.replies.book,
 		Agent: func(string) driver.Agent { return d.agents },
 	})
 	if err != nil {
 		return err
 	}
+	d.feedback.arrived = d.driver.Arrived
 	in := cfg.Inbound()
-	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver}, routing.flows, d.quotas
+	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver, d.feedback}, routing.flows, d.quotas
 	in.Edits = routing.edits
 	in.Auth.Users = routing.users
 	d.inbound, err = inbound.New(in, &intake{d.spool, d.signer, d.policy, d.driver.Arrived}, d.policy, d.driver)
@@ -202,7 +207,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 		return err
 	}
 	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, ReplyClass: d.replies.class}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, ReplyClass: d.replies.class}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	return err
 }
 
@@ -216,6 +221,7 @@ type routing struct {
 	edits   *inbound.Edits
 	users   *users.File // nil: none
 	replies *replies.Book
+	desk    *deskRules
 }
 
 // newRouting makes all of it, or nothing.
@@ -256,6 +262,10 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	if err != nil {
 		return nil, err
 	}
+	boxes, err := cfg.Mailboxes()
+	if err != nil {
+		return nil, err
+	}
 	credentials, err := cfg.LoadCredentials()
 	if err != nil {
 		return nil, err
@@ -290,7 +300,8 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	routes.STS, routes.Credential = d.sts, credentials.For
 	d.sts.private.Store(look.Policy.Reach == route.ReachPrivate)
 	router := resolve.NewRouter(table, resolver, routes)
-	return &routing{relay, flows, newAgentSet(cfg.Config, client, programs, resolver, router), newSigning(keys, cfg.Config), edits, logins, book}, nil
+	return &routing{relay, flows, newAgentSet(cfg.Config, client, programs, d.feedback, resolver, router), newSigning(keys, cfg.Config), edits, logins, book,
+		&deskRules{boxes, flows, mail.Address(cfg.Feedback.UnparsedTo)}}, nil
 }
 
 // checkSources returns which addresses of sources are not on this machine. It does not look
@@ -311,6 +322,7 @@ func (d *Daemon) install(r *routing) {
 	d.policy.p.Store(r.policy)
 	d.signer.rules.Store(r.signing)
 	d.replies.p.Store(r.replies)
+	d.feedback.rules.Store(r.desk)
 	if d.inbound != nil { // after a reload
 		d.inbound.SetFlows(r.flows)
 		d.inbound.SetEdits(r.edits)
@@ -391,6 +403,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		})
 	}
 	keeping.Go(func() { d.keepCertificate(taking) })
+	keeping.Go(func() { d.feedback.run(taking) })
 	if d.tlsReports != nil {
 		keeping.Go(func() {
 			defer d.options.atPanic()
@@ -537,6 +550,7 @@ func (d *Daemon) Close() {
 	if d.tlsReports != nil {
 		d.tlsReports.Close() // with the last sessions
 	}
+	d.feedback.save()
 	if d.spool != nil {
 		if err := d.spool.Close(); err != nil {
 			d.log.Error("the spool could not be closed", "error", err)
@@ -546,7 +560,8 @@ func (d *Daemon) Close() {
 
 // policy is the relay policy, which a reload replaces.
 type policy struct {
-	p atomic.Pointer[inbound.RelayPolicy]
+	p        atomic.Pointer[inbound.RelayPolicy]
+	feedback *desk
 }
 
 func (p *policy) Sender(client *inbound.Client, sender mail.Address) mail.Reply {
@@ -554,5 +569,9 @@ func (p *policy) Sender(client *inbound.Client, sender mail.Address) mail.Reply 
 }
 
 func (p *policy) Recipient(client *inbound.Client, sender, recipient mail.Address) mail.Reply {
-	return p.p.Load().Recipient(client, sender, recipient)
+	reply := p.p.Load().Recipient(client, sender, recipient)
+	if !reply.IsZero() && client.Purpose == inbound.PurposeRelay && p.feedback.takes(recipient) {
+		return mail.Reply{} // reports come from anywhere
+	}
+	return reply
 }

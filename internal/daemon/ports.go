@@ -133,12 +133,14 @@ func reportError(err error) error {
 type router struct {
 	agents  *agents
 	reports *tlsReports // nil: none
+	desk    *desk
 }
 
 func (r router) Route(sender mail.Address, recipients []mail.Recipient) []mail.Route {
 	set := r.agents.join()
 	defer set.users.Done()
 	routes := set.router.RouteFrom(sender, recipients)
+	r.desk.redirect(recipients, routes)
 	r.reports.notes(routes...)
 	return routes
 }
@@ -156,6 +158,7 @@ func (r router) Lookup(ctx context.Context, transport, nexthop string) mail.Rout
 type verifier struct {
 	agents *agents
 	driver *driver.Driver
+	desk   *desk
 }
 
 func (v verifier) Known(client mail.Client, sender, recipient mail.Address) (reason mail.Reply, ok bool) {
@@ -181,7 +184,7 @@ func (v verifier) Verify(ctx context.Context, client mail.Client, sender, recipi
 func (v verifier) route(client mail.Client, sender, recipient mail.Address) (to mail.Route, callout bool) {
 	set := v.agents.join()
 	defer set.users.Done()
-	if set.verifies == config.VerifyNothing || !client.Addr.IsValid() {
+	if set.verifies == config.VerifyNothing || !client.Addr.IsValid() || v.desk.takes(recipient) {
 		return mail.Route{}, false
 	}
 	to = set.router.Verify(bySender(sender), recipient)

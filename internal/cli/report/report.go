@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 )
 
 // NewCommand returns the commands about reports.
 func NewCommand() *cobra.Command {
 	cmd := command.Group("report", "Read reports that come back about mail", `Read delivery status notifications and complaints about mail that was sent. How the daemon
 takes them in is described in docs/feedback.md.`,
-		newParseCommand())
+		newParseCommand(), newFeedbackCommand(&socket.Finder{}))
 	cmd.SuggestFor = []string{"bounce", "dsn", "arf", "complaints"}
 	return cmd
 }
