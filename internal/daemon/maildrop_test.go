@@ -228,8 +228,10 @@ func TestMaildropRests(t *testing.T) {
 	}
 	hello := []string{"220 s", "250 8BITMIME"}
 	told := serve(t, m, append(hello, "451 4.7.1 too much", "221 bye"), append(hello, "250 ok", "250 ok", "354 go", "250 taken", "221 bye"))
-	if m.look(filepath.Base(names[0])) || m.look(filepath.Base(names[0])) { // the second would be a session
-		t.Error("it was taken")
+	for range 2 { // without its rest, the second would be a session
+		if m.look(filepath.Base(names[0])) {
+			t.Error("it was taken")
+		}
 	}
 	info, err := os.Lstat(names[0])
 	if err != nil {
