@@ -269,8 +269,11 @@ func (c *counts) countOne(k []byte, list sums) error {
 }
 
 // endCounting notes that the sums are right; unsure, that the next start must count again.
+// No fold is under way meanwhile: it could have read the mode before, and write it after.
 func (s *Spool) endCounting(unsure bool) error {
 	c := &s.counts
+	c.folder.Lock()
+	defer c.folder.Unlock()
 	b := s.db.NewBatch()
 	defer b.Close()
 	err := put(b, plainKey(keyCount), countHeader(mail.CountLevel(c.state.level.Load()), countWhole, 0))

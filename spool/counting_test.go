@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -182,5 +185,43 @@ func TestFormatOfCountsIsRestored(t *testing.T) {
 			t.Errorf("level %d: format %s, want %s (%v)", level, format, want, err)
 		}
 		mustClose(t, s)
+	}
+}
+
+// A fold that began before counting ended does not write afterwards that it has not ended:
+// after a crash, or a close, everything would be counted again.
+func TestFoldWhileCountingEnds(t *testing.T) {
+	s := open(t, counting(vfs.NewMem()))
+	counted(t, s)
+	c := &s.counts
+	some := make(sums) // so many that a fold takes longer than counting nothing
+	for n := range 1000 {
+		some[account{level: accountTenant, name: strconv.Itoa(n)}] = mail.Usage{Messages: 1, Octets: 1}
+	}
+	for round := range 20 {
+		if err := s.setCounting(mail.CountFlows); err != nil {
+			t.Fatal(err)
+		}
+		begun := make(chan struct{})
+		var ended atomic.Bool
+		var folding sync.WaitGroup
+		folding.Go(func() {
+			for close(begun); !ended.Load(); {
+				if err := s.addSums(some); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		<-begun
+		if err := s.countAll(t.Context()); err != nil {
+			t.Error(err)
+		}
+		ended.Store(true)
+		folding.Wait()
+		var mode countMode
+		found, err := s.load(plainKey(keyCount), func(payload []byte) { mode = countMode(payload[1]) })
+		if err != nil || !found || mode != countWhole || c.state.at() != countWhole {
+			t.Fatalf("round %d: found %v, mode %d on disk and %d in memory, %v", round, found, mode, c.state.at(), err)
+		}
 	}
 }
