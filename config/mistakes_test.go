@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/internal/near"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
@@ -24,21 +25,23 @@ type mistake struct {
 
 // Every parameter explains every mistake that people make: in one line, as logs show
 // it, the message names the file, the line, the parameter, what was given, and what is
-// allowed or was meant.
+// allowed or was meant. A plain run tries a fifth of them, in each parameter others, and
+// the stage random of .ci/run all.
 func TestMistakesInEveryParameter(t *testing.T) {
 	t.Parallel()
 	all := Parameters()
 	tried := 0
 	for _, p := range all {
 		for _, m := range slices.Concat(mistypings(p, all), wrongTypes(p), outOfRange(p), wrongTexts(p)) {
-			tried++
-			explained(t, p, m)
+			if tried++; tried%5 == 0 || golden.Runs(0) > 0 {
+				explained(t, p, m)
+			}
 		}
 		duplicate(t, p)
 		misplaced(t, p)
 	}
 	if tried < 20*len(all) {
-		t.Errorf("%d mistakes in %d parameters", tried, len(all))
+		t.Errorf("only %d mistakes in %d parameters", tried, len(all))
 	}
 	t.Logf("%d mistakes in %d parameters", tried, len(all))
 }

@@ -168,7 +168,7 @@ func TestMutants(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	pieces := []string{"\"", "'", "[", "]", "=", "\n", "#", " ", ".", "{", "}", ",", "\\", "\"\"\"", "0", "x", "\t", "\r", "[[", "true", "é", "\x00", "\xff"}
 	taken, told := 0, 0
-	mutants := 1000 * min(golden.Runs(1), 4)
+	mutants := min(40*golden.Runs(10), 4000)
 	for i := range mutants {
 		text := sample
 		for range 1 + rng.IntN(4) {

@@ -121,7 +121,7 @@ func TestShowJSON(t *testing.T) {
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range 100 * min(golden.Runs(1), 3) {
+	for i := range min(golden.Runs(30), 300) {
 		text := randomFile(rng)
 		c, err := Parse("random.toml", []byte(text), testEnvironment)
 		if err != nil {
