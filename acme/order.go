@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/acme"
+
+	"github.com/posthaste-mta/posthaste/internal/atomicfile"
 )
 
 // requestTime is how long one request to the authority may take.
@@ -43,7 +45,7 @@ func (k *Keeper) obtain(ctx context.Context) error {
 	if err := k.fits(text); err != nil {
 		return err // the certificate that there is may be good
 	}
-	return replace(Path(k.cfg.Dir), text)
+	return atomicfile.Replace(Path(k.cfg.Dir), text, nil)
 }
 
 // fits returns an error if what the authority has issued is not what was asked for.

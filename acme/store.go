@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/atomicfile"
 )
 
 const (
@@ -111,7 +113,7 @@ func account(dir string) (*ecdsa.PrivateKey, error) {
 		if err != nil {
 			return nil, err
 		}
-		return key, replace(path, text)
+		return key, atomicfile.Replace(path, text, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -158,25 +160,4 @@ func pairText(authority string, chain [][]byte, key crypto.Signer) ([]byte, erro
 	}
 	text, err := keyText(key)
 	return append(b.Bytes(), text...), err
-}
-
-// replace puts a file in the place of another, whole and durable, readable by the owner only.
-func replace(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -26,7 +26,7 @@ type Resolver interface {
 type Config struct {
 	Resolver Resolver
 	// File is where policies are kept from one run to the next. It is replaced as a
-	// whole; File+".new" is used on the way. "" means that they are not kept.
+	// whole, by way of another one in its directory. "" means that they are not kept.
 	File string
 	// Entries is the size of the cache in domains with policies of ordinary size; one
 	// counts once more for each KiB. 0 means 20000.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/atomicfile"
 )
 
 // A Store knows the policies of domains. It is safe for concurrent use.
@@ -39,7 +41,7 @@ func New(c Config) (*Store, error) {
 	c = c.WithDefaults()
 	f := &fetcher{c}
 	s := &Store{
-		cfg: c, fetch: f.fetch, write: replace,
+		cfg: c, fetch: f.fetch, write: func(path string, text []byte) error { return atomicfile.Replace(path, text, nil) },
 		slots:    make(chan struct{}, c.Fetches),
 		spare:    make(chan struct{}, (c.Fetches+1)/2),
 		entries:  newCache(c.Entries),

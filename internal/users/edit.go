@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/atomicfile"
 	"github.com/posthaste-mta/posthaste/sasl"
 )
 
@@ -152,44 +153,20 @@ func edit(path string, create bool, readers int, change func([]string) ([]string
 
 // replace puts a new file in the place of the old one, of which info is, nil if there is
 // none, with its owner, group and mode; without one, readers is the group that can read it.
-func replace(path string, text []byte, info os.FileInfo, readers int) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // mode 0600
+func replace(path string, text []byte, info os.FileInfo, readers int) error {
+	err := atomicfile.Replace(path, text, func(f *os.File) error {
+		switch {
+		case info != nil:
+			if err := inherit(f, info); err != nil {
+				return fmt.Errorf("the new file cannot be given the owner and mode of %s: %w", path, err)
+			}
+		case readers >= 0:
+			return errors.Join(f.Chown(-1, readers), f.Chmod(0o640))
+		}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("users: %w", err)
-	}
-	defer func() {
-		f.Close()
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	if info == nil && readers >= 0 {
-		if err := errors.Join(f.Chown(-1, readers), f.Chmod(0o640)); err != nil {
-			return fmt.Errorf("users: %w", err)
-		}
-	}
-	if info != nil {
-		if err := inherit(f, info); err != nil {
-			return fmt.Errorf("users: the new file cannot be given the owner and mode of %s: %w", path, err)
-		}
-	}
-	if _, err := f.Write(text); err != nil {
-		return fmt.Errorf("users: %w", err)
-	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("users: %w", err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("users: %w", err)
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("users: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("users: sync %s: %w", dir, err)
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ type Config struct {
 	// Mail spools a message, or returns ErrUnsigned if it cannot be signed. It is called
 	// concurrently.
 	Mail func(context.Context, Message) error
-	// File is where counts are kept; File+".new" is used on the way. "" means that they are not.
+	// File is where counts are kept. It is replaced as a whole, by way of another one in its
+	// directory. "" means that they are not.
 	File string
 	// Spread is the time after the end of a day over which reports are spread; 0 means 4 h.
 	Spread time.Duration

@@ -413,14 +413,18 @@ func TestDamage(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	l := line{Day: 20000, Domain: "d.test", Done: []string{"mailto:a@d.test"}}
-	f.Add(strings.TrimSuffix(string(l.encode()), "\n"))
-	f.Add("00000000 {}")
-	f.Fuzz(func(t *testing.T, text string) {
-		l, _, err := decode(text)
+	data, _ := json.Marshal(l)
+	f.Add(data)
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l, _, err := decode(data)
 		if err != nil {
 			return
 		}
-		again, _, err := decode(strings.TrimSuffix(string(l.encode()), "\n"))
+		if data, err = json.Marshal(l); err != nil {
+			t.Fatal(err)
+		}
+		again, _, err := decode(data)
 		if err != nil || again.Domain != l.Domain || again.Day != l.Day || len(again.Done) != len(l.Done) {
 			t.Errorf("%+v, %+v, %v", l, again, err)
 		}

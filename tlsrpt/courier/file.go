@@ -1,29 +1,23 @@
 package courier
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/atomicfile"
+	"github.com/posthaste-mta/posthaste/internal/linefile"
 	"github.com/posthaste-mta/posthaste/smtp"
 	"github.com/posthaste-mta/posthaste/tlsrpt"
 )
 
-// fileHead is the first line of the file.
-const fileHead = "Posthaste TLS reports 1"
+// format is that of the file. A line is long enough for a domain with as many policies as a book
+// counts, and failures under all of them. A domain with more loses its counts at a restart.
+var format = linefile.Format{Head: "Posthaste TLS reports 1", LineMax: 4 << 20}
 
-// lineMax is the maximum length of a line, in octets: that of a domain with as many policies as a
-// book counts, and failures under all of them. A domain with more loses its counts at a restart.
-const lineMax = 4 << 20
-
-// A line is what the file has of one domain on one day. After the checksum of its JSON there
-// is a space, and the JSON. Without sections it is a claim: a report goes to the destinations.
+// A line is what the file has of one domain on one day. Without sections it is a claim: a
+// report goes to the destinations.
 type line struct {
 	Day      tlsrpt.Day      `json:"day"`
 	Domain   string          `json:"domain"`
@@ -31,23 +25,12 @@ type line struct {
 	Done     []string        `json:"done,omitempty"` // destinations that have had the report
 }
 
-func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }
-
-func (l *line) encode() []byte {
-	data, err := json.Marshal(l)
-	if err != nil || len(data) > lineMax-16 {
-		return nil
-	}
-	return fmt.Appendf(nil, "%08x %s\n", checksum(data), data)
-}
-
-// errLine is the error for a line that is not as encode wrote it.
+// errLine is the error for a line that is not as save or claim wrote it.
 var errLine = errors.New("courier: damaged line")
 
-// decode parses a line.
-func decode(text string) (l line, sections []tlsrpt.Section, err error) {
-	head, data, _ := strings.Cut(text, " ")
-	if head != fmt.Sprintf("%08x", checksum([]byte(data))) || json.Unmarshal([]byte(data), &l) != nil || l.Day < 0 || !smtp.ValidDomain(l.Domain) {
+// decode parses the JSON of a line.
+func decode(data []byte) (l line, sections []tlsrpt.Section, err error) {
+	if json.Unmarshal(data, &l) != nil || l.Day < 0 || !smtp.ValidDomain(l.Domain) {
 		return line{}, nil, errLine
 	}
 	if len(l.Sections) > 0 {
@@ -63,26 +46,10 @@ func (c *Courier) load() {
 	if c.cfg.File == "" {
 		return
 	}
-	file, err := os.Open(c.cfg.File)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err != nil {
-		c.cfg.Logger.Warn("the counts for TLS reports of the last run cannot be read; the reports will lack them", "file", c.cfg.File, "error", err)
-		return
-	}
-	defer file.Close()
-	in := bufio.NewScanner(file)
-	in.Buffer(nil, lineMax)
-	damaged := 0
-	if !in.Scan() || in.Text() != fileHead {
-		damaged++
-	}
-	for in.Scan() {
-		l, sections, err := decode(in.Text())
+	damaged, err := format.Load(c.cfg.File, func(data []byte) error {
+		l, sections, err := decode(data)
 		if err != nil {
-			damaged++
-			continue
+			return err
 		}
 		c.book.Merge(l.Day, l.Domain, sections)
 		if len(l.Done) > 0 {
@@ -91,15 +58,16 @@ func (c *Courier) load() {
 				e.done[to] = true
 			}
 		}
-	}
-	if in.Err() != nil || damaged > 0 {
-		c.cfg.Logger.Warn("some counts for TLS reports of the last run are lost; the reports will lack them", "file", c.cfg.File, "lines", damaged, "error", in.Err())
+		return nil
+	})
+	if err != nil || damaged > 0 {
+		c.cfg.Logger.Warn("some counts for TLS reports of the last run are lost; the reports will lack them", "file", c.cfg.File, "lines", damaged, "error", err)
 	}
 }
 
 // encode returns the file's contents. The mutex must be held.
 func (c *Courier) encode() []byte {
-	text := []byte(fileHead + "\n")
+	text := format.New()
 	for _, day := range c.book.Days() {
 		for _, domain := range c.book.Domains(day) {
 			sections, err := json.Marshal(c.book.Sections(day, domain))
@@ -110,7 +78,7 @@ func (c *Courier) encode() []byte {
 			if e := c.tasks[taskKey{day, domain}]; e != nil {
 				l.Done = e.finished()
 			}
-			text = append(text, l.encode()...)
+			text = format.Append(text, l)
 		}
 	}
 	return text
@@ -128,7 +96,7 @@ func (c *Courier) save() {
 	c.changed = false
 	text := c.encode()
 	c.mu.Unlock()
-	if err := replace(c.cfg.File, text); err != nil {
+	if err := atomicfile.Replace(c.cfg.File, text, nil); err != nil {
 		c.mu.Lock()
 		c.changed = true
 		c.mu.Unlock()
@@ -148,27 +116,6 @@ func (c *Courier) claim(key taskKey, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(l.encode())
+	_, err = file.Write(format.Append(nil, l))
 	return errors.Join(err, file.Sync(), file.Close())
-}
-
-// replace replaces a file so that either its old or its new contents survive a crash.
-func replace(path string, text []byte) error {
-	fresh := path + ".new"
-	file, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(fresh, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(fresh))
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"fmt"
+	"hash/crc32"
 	"net/url"
 	"time"
 
@@ -45,6 +46,8 @@ func recipient(u *url.URL) (mail.Address, error) {
 	}
 	return "", fmt.Errorf("%w: %.100q has no address of a usual form", errNever, u.Opaque)
 }
+
+func checksum(data []byte) uint32 { return crc32.ChecksumIEEE(data) }
 
 // compose returns the message with a report (RFC 8460 5.3). Its own delivery must not fail because of the
 // TLS that it is about, so it says that it needs none (RFC 8689 5).
