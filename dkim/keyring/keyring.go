@@ -1,18 +1,19 @@
 // Package keyring reads the private keys of package dkim from files, and writes new ones.
 //
 // A file that others than its owner may read is refused, unless it belongs to a group of
-// this process and only the group may read it: a key that has leaked signs mail of anybody.
+// this process and only the group may read it: whoever has a key can sign mail of its domain.
 package keyring
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/dkim"
+	"github.com/posthaste-mta/posthaste/internal/atomicfile"
+	"github.com/posthaste-mta/posthaste/internal/secretfile"
 )
 
 // A Key is a key whose private part is in a file.
@@ -69,47 +70,16 @@ func unusable(wrong error) error {
 
 // Read reads a private key.
 func Read(path string) (dkim.PrivateKey, error) {
-	f, err := os.Open(path)
+	text, err := secretfile.Read(path, fileMax)
 	if err != nil {
-		return dkim.PrivateKey{}, err // it names the operation and the path
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return dkim.PrivateKey{}, err
-	}
-	if err := checkMode(info); err != nil {
-		return dkim.PrivateKey{}, fmt.Errorf("%s: %w", path, err)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, fileMax+1))
-	if err != nil {
-		return dkim.PrivateKey{}, err
+		return dkim.PrivateKey{}, err // it names the path
 	}
 	defer clear(text)
-	if len(text) > fileMax {
-		return dkim.PrivateKey{}, fmt.Errorf("%s: the file is larger than %d bytes, so it is not a key", path, fileMax)
-	}
 	k, err := dkim.ParsePrivateKey(text)
 	if err != nil {
 		return k, fmt.Errorf("%s: %w", path, err)
 	}
 	return k, nil
-}
-
-// checkMode returns why a file may not hold a private key.
-func checkMode(info os.FileInfo) error {
-	mode := info.Mode()
-	switch {
-	case !mode.IsRegular():
-		return errors.New("it is not a regular file")
-	case mode.Perm()&0o007 != 0:
-		return fmt.Errorf("mode %#o: all users may use this private key; run chmod 600 on it, and replace the key if others may have read it", mode.Perm())
-	case mode.Perm()&0o070 != 0 && !ofOurGroup(info):
-		return fmt.Errorf("mode %#o: the file's group may use this private key, and is no group of this process; run chmod 600 on it", mode.Perm())
-	case mode.Perm()&0o020 != 0:
-		return fmt.Errorf("mode %#o: the file's group may replace this private key; run chmod g-w on it", mode.Perm())
-	}
-	return nil
 }
 
 // Write writes a new private key, readable by its owner only, and makes it durable. It never
@@ -123,9 +93,5 @@ func Write(path string, text []byte) error {
 	if err = errors.Join(err, f.Sync(), f.Close(), Adopt(path)); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return atomicfile.SyncDirectory(filepath.Dir(path))
 }

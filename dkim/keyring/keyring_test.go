@@ -44,7 +44,7 @@ func TestModes(t *testing.T) {
 		{0o400, 0, ""},
 		{0o640, 0, ""},
 		{0o440, 0, ""},
-		{0o660, 0, "may replace"},
+		{0o660, 0, "may change this file"},
 		{0o604, 0, "all users"},
 		{0o644, 0, "all users"},
 		{0o601, 0, "all users"},

@@ -7,19 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 )
-
-// ofOurGroup reports whether a file belongs to a group of this process.
-func ofOurGroup(info os.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return false
-	}
-	groups, err := os.Getgroups()
-	return int(stat.Gid) == os.Getegid() || err == nil && slices.Contains(groups, int(stat.Gid))
-}
 
 // Adopt gives a file or directory that root has made to the owner of the directory that it
 // is in. Other users cannot give anything away, and own what they make.
