@@ -18,8 +18,7 @@ func ofOurGroup(info os.FileInfo) bool {
 	return int(stat.Gid) == os.Getegid() || err == nil && slices.Contains(groups, int(stat.Gid))
 }
 
-// trusted reports whether a file belongs to the user of this process, or to root. Root
-// may read a file of any owner, as when it checks the configuration of a service.
+// trusted is Trusted.
 func trusted(info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid() || os.Geteuid() == 0)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // systemd begins a path that is the name of a credential of the service (systemd.exec(5),
@@ -41,7 +42,7 @@ func Read(path string, max int) ([]byte, error) {
 		}
 		path = filepath.Join(dir, name)
 	}
-	f, err := os.Open(path)
+	f, err := Open(path)
 	if err != nil {
 		return nil, err // it names the operation and the path
 	}
@@ -62,6 +63,14 @@ func Read(path string, max int) ([]byte, error) {
 	}
 	return text, nil
 }
+
+// Open opens a file for reading without waiting: to open a FIFO waits until a program writes to it,
+// and Open is there to find out that it is one. Regular files are read as usual.
+func Open(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
+
+// Trusted reports whether a file belongs to the user of this process, or to root. Root may read a
+// file of any owner, as when it checks the configuration of a service.
+func Trusted(info os.FileInfo) bool { return trusted(info) }
 
 // check refuses a file that is not secret.
 func check(info os.FileInfo, managed bool) error {

@@ -122,6 +122,12 @@ const lockWait = 30 * time.Second
 
 // edit changes the lines of a file. What cannot be read is not changed.
 func edit(path string, create bool, readers int, change func([]string) ([]string, error)) error {
+	// A link stays, and what it points to is changed.
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	} else if _, linked := os.Readlink(path); linked == nil {
+		return fmt.Errorf("users: %s is a symbolic link that cannot be followed: %w", path, err)
+	}
 	unlock, err := lockDirectory(filepath.Dir(path), lockWait)
 	if err != nil {
 		return fmt.Errorf("users: lock %s: %w", filepath.Dir(path), err)

@@ -1,6 +1,7 @@
 package users
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/secretfile"
 )
 
 // A File is the users in a file, as it is now. Any number of goroutines may use it.
@@ -17,6 +20,7 @@ type File struct {
 	mu    sync.Mutex // guards the fields below
 	set   *Set
 	seen  os.FileInfo // of what set was read from
+	fresh os.FileInfo // of what seemed to be half-written at the last look
 	next  time.Time   // when to look again
 	tried os.FileInfo // the last that could not be used
 	wrong string      // with it
@@ -46,6 +50,10 @@ func (f *File) Users() *Set {
 
 // Set returns the users. If the file has changed, it is read again; if that fails, the
 // error says so, once for each change, and the users are those from before.
+//
+// A file that an editor is writing may be cut off, which can look like a file with fewer users, or
+// none. So one that is empty or does not end a line, or was changed in its place, counts when it
+// has not changed from one look to the next.
 func (f *File) Set(now time.Time) (*Set, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,7 +65,15 @@ func (f *File) Set(now time.Time) (*Set, error) {
 	if err == nil && (same(info, f.seen) || same(info, f.tried)) {
 		return f.set, nil
 	}
-	set, info, err := read(f.path)
+	text, info, err := readText(f.path)
+	if err == nil && !same(info, f.fresh) && (os.SameFile(info, f.seen) || !bytes.HasSuffix(text, []byte("\n"))) {
+		f.fresh = info
+		return f.set, nil
+	}
+	var set *Set
+	if err == nil {
+		set, err = Parse(f.path, text)
+	}
 	if err != nil {
 		f.tried = info
 		if err.Error() == f.wrong {
@@ -66,7 +82,7 @@ func (f *File) Set(now time.Time) (*Set, error) {
 		f.wrong = err.Error()
 		return f.set, fmt.Errorf("%w; users are those from before the change", err)
 	}
-	f.set, f.seen, f.tried, f.wrong = set, info, nil, ""
+	f.set, f.seen, f.fresh, f.tried, f.wrong = set, info, nil, nil, ""
 	return set, nil
 }
 
@@ -87,7 +103,7 @@ func read(path string) (set *Set, info os.FileInfo, err error) {
 }
 
 func readText(path string) (text []byte, info os.FileInfo, err error) {
-	f, err := os.Open(path)
+	f, err := secretfile.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, fmt.Errorf("users: %w; \"posthaste user add\" makes it", err)
@@ -105,6 +121,8 @@ func readText(path string) (text []byte, info os.FileInfo, err error) {
 		return nil, info, fmt.Errorf("users: %s is open to all users of this machine (mode %04o): run chmod o-rwx on it", path, mode.Perm())
 	case mode.Perm()&0o020 != 0:
 		return nil, info, fmt.Errorf("users: %s can be changed by its group (mode %04o): run chmod g-w on it", path, mode.Perm())
+	case !secretfile.Trusted(info):
+		return nil, info, fmt.Errorf("users: %s belongs to another user, who can change it: give it to the user of the daemon or to root", path)
 	case info.Size() > fileMax:
 		return nil, info, fmt.Errorf("users: %s has more than %d bytes", path, fileMax)
 	}

@@ -247,18 +247,85 @@ func TestFile(t *testing.T) {
 	}
 	now := f.next
 	write(strings.Replace(cheapLine, "NAME", "bob", 1), day.Add(time.Hour))
-	got := []string{names(f, now.Add(-1)), names(f, now)}
+	got := []string{names(f, now.Add(-1)), names(f, now), names(f, now.Add(2*time.Second))}
+	now = now.Add(2 * time.Second)
 	write("nonsense", day.Add(2*time.Hour))
-	got = append(got, names(f, now.Add(1*time.Second)), names(f, now.Add(2*time.Second)), names(f, now.Add(4*time.Second)))
+	got = append(got, names(f, now.Add(1*time.Second)), names(f, now.Add(2*time.Second)), names(f, now.Add(4*time.Second)), names(f, now.Add(6*time.Second)))
+	now = now.Add(2 * time.Second)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	got = append(got, names(f, now.Add(6*time.Second)), names(f, now.Add(8*time.Second)))
-	write(strings.Replace(cheapLine, "NAME", "carol", 1), day.Add(3*time.Hour))
-	got = append(got, names(f, now.Add(10*time.Second)))
-	want := []string{"alice false", "bob false", "bob false", "bob true", "bob false", "bob true", "bob false", "carol false"}
+	write(strings.Replace(cheapLine, "NAME", "carol", 1)+"\n", day.Add(3*time.Hour))
+	names(f, now.Add(10*time.Second)) // the inode may be the old one's, so that the file seems to have been changed in its place
+	got = append(got, names(f, now.Add(12*time.Second)))
+	want := []string{"alice false", "alice false", "bob false", "bob false", "bob false", "bob true", "bob false", "bob true", "bob false", "carol false"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
+// An editor that empties the file and then writes it locks nobody out in between, however slow it
+// is; what it has written at last counts, also if that is nothing.
+func TestHalfWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "users")
+	line := func(name string) string { return strings.Replace(cheapLine, "NAME", name, 1) + "\n" }
+	at := time.Unix(1_800_000_000, 0)
+	write := func(text string) {
+		t.Helper()
+		at = at.Add(time.Second)
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(line("alice") + line("bob"))
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func(want string) {
+		t.Helper()
+		set, err := f.Set(f.next)
+		if got := strings.Join(set.Names(), " "); err != nil || got != want {
+			t.Errorf("users are %q, want %q; %v", got, want, err)
+		}
+	}
+	write("")
+	look("alice bob")
+	write(line("alice"))
+	look("alice bob")
+	write(line("alice") + line("bob") + line("carol"))
+	look("alice bob")
+	look("alice bob carol")
+	if err := os.Remove(path); err != nil { // as of an editor that makes a new file
+		t.Fatal(err)
+	}
+	write(line("alice") + line("bob")[:20])
+	look("alice bob carol")
+	write("")
+	look("alice bob carol")
+	look("")
+}
+
+// A file may be where a symbolic link points to, as in a checkout of the configuration: the link
+// stays.
+func TestEditThroughLink(t *testing.T) {
+	dir := t.TempDir()
+	path, link, loose := filepath.Join(dir, "there", "users"), filepath.Join(dir, "users"), filepath.Join(dir, "loose")
+	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600), os.Symlink(path, link), os.Symlink(path+"-none", loose)); err != nil {
+		t.Fatal(err)
+	}
+	if err := AddUser(link, "alice", "x", KindHash, -1); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(link); to != path {
+		t.Errorf("the link is %q, %v", to, err)
+	}
+	if text, err := os.ReadFile(path); !strings.Contains(string(text), "alice ") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := AddUser(loose, "alice", "x", KindHash, -1); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+		t.Errorf("a link that points to nothing: %v", err)
 	}
 }
 

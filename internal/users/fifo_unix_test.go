@@ -1,0 +1,32 @@
+//go:build unix
+
+package users
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A FIFO in the place of a file is refused; nobody waits for a program that writes to it.
+func TestOpenRefusesFIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 1)
+	go func() {
+		_, err := Open(path)
+		refused <- err
+	}()
+	select {
+	case err := <-refused:
+		if err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it waits for a writer")
+	}
+}
