@@ -92,6 +92,7 @@ type Config struct {
 	Postmaster       string
 	Routes           []Route // sorted by pattern, then expressions in the order of the file
 	SenderRoutes     []Route // likewise
+	RouteFiles       RouteFiles
 
 	InetProtocols       route.Families
 	HeloName            string // smtp_helo_name
@@ -375,7 +376,14 @@ func Load(path string, env Environment) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, text, env)
+	c, err := Parse(path, text, env)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.readRouteFiles(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Parse reads the text of a configuration file; name is its name in messages. An

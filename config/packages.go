@@ -61,7 +61,7 @@ func (c *Config) Driver() driver.Config {
 		VerifyLimit: c.SMTPD.Verify.Limit, VerifyNetworkLimit: c.SMTPD.Verify.NetworkLimit, VerifyDeadline: c.SMTPD.Verify.Deadline,
 		VerifySender: mail.Address(c.SMTPD.Verify.Sender), VerifyRejectReason: c.SMTPD.Verify.RejectReason, VerifyDeferReason: c.SMTPD.Verify.DeferReason, Addresses: c.addresses(),
 		FudgeFactor:    max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is always read
-		RoutesBySender: len(c.SenderRoutes) > 0,
+		RoutesBySender: len(c.SenderRoutes)+len(c.RouteFiles.senderRoutes) > 0,
 		DoubleBounce:   c.Reports.DoubleBounce, TransportRetryTime: c.Retry.TransportRetry,
 		Backoff: backoff.Config{
 			MinimalBackoffTime: c.Retry.MinimalBackoff, MaximalBackoffTime: c.Retry.MaximalBackoff,
@@ -198,10 +198,10 @@ func (c *Config) Route() route.Config {
 	} else if c.typeOf(c.DefaultTransport) == TypeLMTP {
 		r.Relayhost = lmtpNexthops(c.RelayHost)
 	}
-	for _, one := range c.Routes {
+	for _, one := range slices.Concat(c.Routes, c.RouteFiles.routes) {
 		r.Rules = append(r.Rules, one.Pattern+" "+c.withNexthop(one.Target))
 	}
-	for _, one := range c.SenderRoutes {
+	for _, one := range slices.Concat(c.SenderRoutes, c.RouteFiles.senderRoutes) {
 		r.SenderRules = append(r.SenderRules, one.Pattern+" "+c.withNexthop(one.Target))
 	}
 	return r

@@ -16,6 +16,7 @@ func routingParameters() []parameter[Config] {
 		define("credentials", optional(secretPath(), "for none"), func(c *Config) *string { return &c.Credentials }, "",
 			"The file with the users and passwords, or access tokens, by which this host authenticates to other servers (see docs/authentication-sending.md), which only its owner or the service's group may read; it is read again at a reload.",
 			"Set it if relayhost, or another server that mail is sent through, demands authentication."),
+		routeFileParameters()[0], routeFileParameters()[1],
 		define("default_transport", text("transport", `such as "smtp", or "smtp:[mail.example.com]" with a nexthop`, checkTransport), func(c *Config) *string { return &c.DefaultTransport }, route.DefaultTransport,
 			"The transport for all mail that no route sends elsewhere.",
 			"Change it to send mail with a transport of your own."),

@@ -341,6 +341,8 @@ func samples(p Parameter) []string {
 		return []string{`"header:X-Campaign"`, `"none"`, `"sender-domain"`}
 	case "list of header fields":
 		return []string{`["X-Campaign", "Precedence: bulk"]`, `"Feedback-ID: *:x, y"`}
+	case "list of files":
+		return []string{`["/etc/posthaste/routes"]`, `"/etc/a, /etc/b"`}
 	case "list of maps":
 		return []string{`["/etc/canonical", "regexp:/etc/expressions"]`, `"/etc/a, /etc/b"`}
 	case "two characters":
