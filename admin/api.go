@@ -115,6 +115,7 @@ type Detail struct {
 	Ret        string               `json:"ret,omitempty" enum:"FULL,HDRS" doc:"RET as received (RFC 3461)."`
 	Body       string               `json:"body,omitempty" enum:"7BIT,8BITMIME"`
 	SMTPUTF8   bool                 `json:"smtputf8"`
+	TLS        string               `json:"tls_request,omitempty" enum:"required,optional" doc:"What the sender asks of its way (RFC 8689): required by REQUIRETLS, optional by a header field TLS-Required: No."`
 	Warned     bool                 `json:"warned" doc:"Whether a delay warning was sent to the sender."`
 	ClientAddr string               `json:"client_address,omitempty"`
 	ClientHelo string               `json:"client_helo,omitempty"`

@@ -165,6 +165,8 @@ type SMTPD struct {
 	RefuseNetworks        []netip.Prefix
 	NormalizeNetworks     []netip.Prefix
 	ForbidEarly           bool
+	RequireTLS            bool // REQUIRETLS is offered
+	TLSOptional           bool // TLS-Required: No counts
 	GreetPause            time.Duration
 	HandshakeTime         time.Duration
 	HandshakeLimit        int
@@ -270,6 +272,7 @@ type SMTP struct {
 
 	FallbackRelay string // as written
 	SiteRollup    bool
+	RequireTLS    bool // REQUIRETLS is demanded for mail that asks for it
 	Policy        tlspolicy.Policy
 }
 
@@ -278,7 +281,7 @@ type SMTP struct {
 func standardTransport() *Transport {
 	t := &Transport{
 		TransportConfig: qmgr.Config{}.WithDefaults().DefaultTransport,
-		SMTP: SMTP{TransportConfig: outbound.TransportConfig{}.WithDefaults(), SiteRollup: true,
+		SMTP: SMTP{TransportConfig: outbound.TransportConfig{}.WithDefaults(), SiteRollup: true, RequireTLS: true,
 			Policy: tlspolicy.Policy{Level: tlspolicy.May}},
 		Pipe: pipe.TransportConfig{}.WithDefaults(),
 	}

@@ -121,7 +121,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		}
 		switch p.Name {
 		case "backoff_jitter", "qmgr_fudge_factor", "strict_rfc821_envelopes", "smtp_randomize_addresses", "randomize_addresses", "smtp_loop_check",
-			"smtp_site_rollup", "site_rollup":
+			"smtp_site_rollup", "site_rollup", "smtp_requiretls", "requiretls", "requiretls_enable", "tls_required_enable":
 			value = samples(p)[0]
 			if p.Type == "switch" {
 				value = "false"

@@ -62,6 +62,9 @@ key = "/k"
 		{Name: "smtps", Purpose: inbound.PurposeSubmissions, FutureRelease: 30 * 24 * time.Hour, Use: inbound.TLSImplicit},
 		{Name: "closed", Purpose: inbound.PurposeSubmission, FutureRelease: 30 * 24 * time.Hour},
 	}
+	for i := range want {
+		want[i].RequireTLS, want[i].TLSOptional = true, true
+	}
 	if got := terms(c); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant\n%+v", got, want)
 	}

@@ -245,7 +245,7 @@ func (c *Config) Router() resolve.RouterConfig {
 		VerdictPositive: c.SMTPD.Verify.PositiveTime, VerdictNegative: c.SMTPD.Verify.NegativeTime}
 	for name, t := range c.Transports {
 		if t.Type.connects() {
-			r.Transports[name] = resolve.Lookups{Sites: t.SMTP.SiteRollup, Fallback: t.SMTP.FallbackRelay != ""}
+			r.Transports[name] = resolve.Lookups{Sites: t.SMTP.SiteRollup, Fallback: t.SMTP.FallbackRelay != "", Unrequired: !t.SMTP.RequireTLS || t.Type == TypeLMTP}
 		}
 	}
 	return r

@@ -330,7 +330,7 @@ func (d *Driver) step(ev qmgr.Event) {
 	for len(d.routes) > 0 {
 		r := d.routes[0]
 		d.routes = d.routes[1:]
-		d.turn(qmgr.Routed{ID: r.ID, Routes: d.ports.Router.Route(r.Sender, r.Recipients)})
+		d.turn(qmgr.Routed{ID: r.ID, Routes: d.ports.Router.Route(r.Sender, r.TLS, r.Recipients)})
 	}
 	d.routes = d.routes[:0]
 	d.behind.Store(d.core.Behind())

@@ -188,7 +188,7 @@ func (w *world) Apply(_ context.Context, changes []mail.Change) ([]mail.Changed,
 	return out, nil
 }
 
-func (w *world) Route(_ mail.Address, recipients []mail.Recipient) []mail.Route {
+func (w *world) Route(_ mail.Address, _ mail.TLSRequest, recipients []mail.Recipient) []mail.Route {
 	routes := make([]mail.Route, len(recipients))
 	for i, r := range recipients {
 		routes[i] = mail.Route{Transport: "smtp", Nexthop: r.Address.Domain(), NeedsLookup: strings.HasPrefix(r.Address.Domain(), "far")}
@@ -197,7 +197,7 @@ func (w *world) Route(_ mail.Address, recipients []mail.Recipient) []mail.Route 
 }
 
 // Lookup takes a second for every domain, unless it is canceled.
-func (w *world) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
+func (w *world) Lookup(ctx context.Context, transport, nexthop string, _ mail.TLSRequest) mail.Route {
 	if now := w.looking.Add(1); now > w.lookingMost.Load() {
 		w.lookingMost.Store(now)
 	}

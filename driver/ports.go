@@ -38,15 +38,15 @@ type Notebook interface {
 // A Router finds the routes of recipients. The answer has one route for each
 // recipient, in the same order. It is called on the goroutine that owns the core,
 // so it must answer from memory: if that does not suffice, the route needs a
-// lookup.
+// lookup. Asked is what the mail asks of its way.
 type Router interface {
-	Route(sender mail.Address, recipients []mail.Recipient) []mail.Route
+	Route(sender mail.Address, asked mail.TLSRequest, recipients []mail.Recipient) []mail.Route
 }
 
 // A Finder completes routes that need a lookup. It is called on as many goroutines
 // at once as the core's configuration allows, and obeys ctx.
 type Finder interface {
-	Lookup(ctx context.Context, transport, nexthop string) mail.Route
+	Lookup(ctx context.Context, transport, nexthop string, asked mail.TLSRequest) mail.Route
 }
 
 // An Agent attempts deliveries, each in the caller's goroutine. Deliver

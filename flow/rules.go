@@ -26,10 +26,11 @@ type Rules struct {
 	watch   *smtp.FieldWatch
 }
 
-// The watched fields that are always there, and are removed.
+// The watched fields that are always there. Those of ours are removed.
 const (
 	watchedClass = iota
 	watchedTenant
+	watchedTLS // which stays
 )
 
 type classRule struct {
@@ -68,7 +69,7 @@ func NewRules(cfg Config) (*Rules, error) {
 		return nil, err
 	}
 	r := &Rules{key: cfg.Key, trusted: cfg.HeaderClients}
-	fields := []smtp.WatchedField{watchedClass: {Name: HeaderClass, Remove: true}, watchedTenant: {Name: HeaderTenant, Remove: true}}
+	fields := []smtp.WatchedField{watchedClass: {Name: HeaderClass, Remove: true}, watchedTenant: {Name: HeaderTenant, Remove: true}, watchedTLS: {Name: "TLS-Required"}}
 	watch := func(name string) int {
 		for i := range fields {
 			if strings.EqualFold(fields[i].Name, name) {
@@ -128,6 +129,19 @@ func (r *Rules) Watch() *smtp.FieldWatch {
 		return nil
 	}
 	return r.watch
+}
+
+// TLSOptional reports whether the header fields of a message have TLS-Required: No (RFC 8689 3). A
+// message that has the field twice, or with another value, asks for nothing: it would be less
+// protected than others.
+func (r *Rules) TLSOptional(fields []smtp.Field) bool {
+	count, no := 0, false
+	for i := range fields {
+		if fields[i].Watched == watchedTLS {
+			count, no = count+1, strings.EqualFold(string(fields[i].Value), "No")
+		}
+	}
+	return count == 1 && no
 }
 
 // A Client is who sends messages, found once per connection.

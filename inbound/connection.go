@@ -251,6 +251,9 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		return refusal
 	}
 	e.Flow = c.classify(&e, r.Fields)
+	if e.TLS == mail.TLSUnset && c.rules != nil && c.terms.TLSOptional && c.rules.TLSOptional(r.Fields) {
+		e.TLS = mail.TLSOptional
+	}
 	if e.Arrived = instant(time.Now()); c.release > e.Arrived {
 		e.Release = c.release
 	}
@@ -275,7 +278,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		logline.Log(c.server.cfg.Logger, slog.LevelInfo, "accepted",
 			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.name()),
 			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
-			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), kept(e.Release), c.loggedIn(), c.secured(), forwarded(&r.Forwarded))
+			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), kept(e.Release), c.loggedIn(), c.secured(), asks(e.TLS), forwarded(&r.Forwarded))
 	}
 	return mail.Reply{}
 }
@@ -310,6 +313,14 @@ func (c *connection) secured() slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.Group("", slog.String("tls", c.security.Version), slog.String("cipher", c.security.Cipher))
+}
+
+// asks returns what the sender asks of TLS for the log, nothing if that is nothing.
+func asks(r mail.TLSRequest) slog.Attr {
+	if r == mail.TLSUnset {
+		return slog.Attr{}
+	}
+	return slog.String("requiretls", map[mail.TLSRequest]string{mail.TLSRequired: "yes", mail.TLSOptional: "no"}[r])
 }
 
 // classify returns the flow of a message. A class that the client has named and that

@@ -8,6 +8,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/header"
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/rewrite"
 )
 
@@ -201,6 +202,43 @@ func TestPriority(t *testing.T) {
 		c.say("MAIL FROM:<a@a.example> MT-PRIORITY=1", "QUIT")
 		c.hear("555 5.5.4")
 		c.hear("221")
+		ts.end(t)
+	})
+}
+
+// TLS-Required: No asks for nothing but what it says, and where listeners heed it.
+func TestTLSRequiredField(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules, err := flow.NewRules(flow.Config{}.WithDefaults())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ts := start(t, Config{Flows: rules}, nil, EarlyLog)
+		for _, test := range []struct {
+			heeded bool
+			header string
+			want   mail.TLSRequest
+		}{
+			{true, "TLS-Required: No\r\n", mail.TLSOptional}, {true, "tls-required:\r\n no\r\n", mail.TLSOptional}, {false, "TLS-Required: No\r\n", 0},
+			{true, "TLS-Required: Yes\r\n", 0}, {true, "TLS-Required: No, please\r\n", 0}, {true, "TLS-Required: No\r\nTLS-Required: No\r\n", 0},
+			{true, "X: y\r\n", 0}, {true, "X: y\r\n\r\nTLS-Required: No\r\n", 0},
+		} {
+			ts.SetListeners(Listener{Listener: ts.listener, TLSOptional: test.heeded})
+			c := ts.dial(t, "127.0.0.1")
+			c.hello()
+			c.say("MAIL FROM:<a@a.example>", "RCPT TO:<b@b.example>", "DATA")
+			c.hear("250")
+			c.hear("250")
+			c.hear("354")
+			c.say(test.header, ".", "QUIT")
+			c.hear("250")
+			c.hear("221")
+			all := ts.sink.taken()
+			m := all[len(all)-1]
+			if m.envelope.TLS != test.want || !strings.Contains(string(m.content), test.header) {
+				t.Errorf("%+v: %v\n%s", test, m.envelope.TLS, m.content)
+			}
+		}
 		ts.end(t)
 	})
 }

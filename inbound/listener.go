@@ -38,6 +38,9 @@ type Listener struct {
 	EarlyTalkers EarlyTalkers
 	Limits       Limits
 	Forwarders   Forwarders
+	// RequireTLS is whether REQUIRETLS is offered under TLS, and TLSOptional whether a header
+	// field TLS-Required: No counts (RFC 8689).
+	RequireTLS, TLSOptional bool
 	// Priority is whether clients may use MT-PRIORITY (RFC 6710), and PriorityMax the highest
 	// priority that they get.
 	Priority    bool

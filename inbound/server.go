@@ -275,6 +275,7 @@ func (t *terms) peer(addr netip.Addr) server.Peer {
 		Domain:      t.Domain,
 		Priority:    t.Priority,
 		PriorityMax: t.PriorityMax,
+		RequireTLS:  t.RequireTLS,
 
 		FutureRelease: t.FutureRelease,
 	}

@@ -110,10 +110,20 @@ const (
 	TLSUnset    TLSRequest = iota // nothing: policies decide
 	TLSRequired                   // REQUIRETLS: each hop is under TLS, to a server that is known, and passes that on
 	TLSOptional                   // TLS-Required: No: what the receiver's domain demands does not matter
+	TLSWanted                     // TLSRequired where that can be had: of mail with the null sender, in no Envelope
 )
 
-// String returns "", "required" or "optional".
-func (r TLSRequest) String() string { return [...]string{"", "required", "optional"}[r] }
+// String returns "", "required", "optional" or "wanted".
+func (r TLSRequest) String() string { return [...]string{"", "required", "optional", "wanted"}[r] }
+
+// TLSAsked returns what the message asks of its way. With the null sender it must not be lost
+// because nobody on the way back offers REQUIRETLS (RFC 8689 5).
+func (e *Envelope) TLSAsked() TLSRequest {
+	if e.TLS == TLSRequired && e.Sender == "" {
+		return TLSWanted
+	}
+	return e.TLS
+}
 
 // The lowest and the highest Envelope.Priority (RFC 6710 3).
 const (

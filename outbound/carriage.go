@@ -35,6 +35,7 @@ func (k *Conn) start(ctx context.Context, l letter) {
 		return
 	}
 	c.tx.Recipients, c.tx.Callout = l.delivery.Recipients, l.delivery.Callout
+	c.tx.RequireTLS = k.requires && l.delivery.Envelope.TLS == mail.TLSRequired
 	k.sender = c.tx.Envelope.Sender
 	k.line.session.Start(&c.tx)
 }

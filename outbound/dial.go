@@ -32,7 +32,7 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 	protect, why := c.protectionOf(ctx, config, &o)
 	if !why.IsZero() {
 		c.tellRefused(&o, from.addr, protect)
-		return nil, mail.OpenedConnection{Insecure: true, Reply: why}
+		return nil, mail.OpenedConnection{Insecure: true, Reply: protect.refusal(why, protect != nil && protect.fault != FaultNone && protect.fault != FaultDNSSEC)}
 	}
 	k, opened := c.open(ctx, config, o, from, protect)
 	if k == nil && protect.failed && protect.Use == tlspolicy.UseIfOffered && ctx.Err() == nil {
@@ -69,17 +69,22 @@ func (c *Client) open(ctx context.Context, config *TransportConfig, o mail.Openi
 		opened.Reply = atTheDoor(failure)
 		protect.failed = failure.Kind == client.FailSecurity || failure.Stage == client.WaitHandshake && failure.Kind != client.FailAbandoned
 		opened.Insecure = protect.failed || failure.Stage == client.WaitAuth && failure.Kind != client.FailAbandoned
+		if protect.failed {
+			lasts := failure.Stage == client.WaitStartTLS && !k.line.session.Caps().StartTLS || failure.Stage == client.WaitHandshake && protect.fault != FaultNone
+			opened.Reply = protect.refusal(opened.Reply, lasts)
+		}
 		if protect.failed && protect.Use != tlspolicy.UseIfOffered { // else plaintext is next
 			k.telling.failed(protect, failure.Stage)
 		}
 		return nil, opened
 	}
-	if protect.Keyword && !k.line.session.Caps().RequireTLS {
+	if protect.Keyword == tlspolicy.KeywordRequired && !k.line.session.Caps().RequireTLS {
 		k.line.session.Quit()
 		k.line.close()
 		return nil, mail.OpenedConnection{Insecure: true, Reply: keywordMissing(hostLabel(o.Host))}
 	}
 	k.telling.ready(protect, k.security)
+	k.requires = protect.Keyword != tlspolicy.KeywordNone && k.security.Trust == mail.TrustVerified && k.line.session.Caps().RequireTLS
 	opened.Security, k.protect = k.security, nil // thousands may be idle
 	opened.RTT = max(opened.RTT, k.hello)
 	opened.Connect = time.Since(began)

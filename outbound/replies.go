@@ -34,7 +34,7 @@ func contradicted() mail.Reply {
 
 // keywordMissing is for mail that only servers may have that offer REQUIRETLS (RFC 8689 4.2.1).
 func keywordMissing(label string) mail.Reply {
-	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 7, Detail: 30}, Text: label + ": the message demands REQUIRETLS, which the server does not offer"}
+	return mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7, Detail: 30}, Text: label + ": the sender demands REQUIRETLS, which the server does not offer"}
 }
 
 // soften makes a permanent reply a temporary one.

@@ -104,7 +104,8 @@ func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *m
 		return nil, mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5}, Text: mail.CleanText(err.Error())}
 	}
 	if !demand.Allows(o.Host.Name) {
-		return nil, mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 7, Detail: 5}, Text: hostLabel(o.Host) + ": the domain's MTA-STS policy does not name this host"}
+		p := &protection{Requirement: tlspolicy.Requirement{Keyword: demand.Keyword}, fault: FaultNotPermitted}
+		return p, mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 7, Detail: 5}, Text: hostLabel(o.Host) + ": the domain's MTA-STS policy does not name this host"}
 	}
 	p := &protection{host: o.Host.Name, nexthop: o.Nexthop, transport: o.Transport, identity: c.identities[o.Transport]}
 	records := tlspolicy.RecordsNone
@@ -129,6 +130,16 @@ func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *m
 		p.Use = tlspolicy.UseNever
 	}
 	return p, why
+}
+
+// refusal returns why a host cannot be secured, for the mail. With REQUIRETLS it is for good where the next
+// attempt would show the same, and the mail is returned at once if no host does better (RFC 8689 4.2.1).
+// Where the DNS has not answered, or the handshake was cut, it waits.
+func (p *protection) refusal(why mail.Reply, lasts bool) mail.Reply {
+	if p == nil || p.Keyword != tlspolicy.KeywordRequired || !lasts {
+		return why
+	}
+	return mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7, Detail: 10}, Text: mail.CleanText("the sender demands REQUIRETLS: " + why.Text)}
 }
 
 // use converts it for a session.

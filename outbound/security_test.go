@@ -22,6 +22,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,6 +106,7 @@ type ability struct {
 	config  *tls.Config
 	silent  bool // in place of a handshake
 	keyword bool // offers REQUIRETLS under TLS
+	heard   atomic.Value
 }
 
 // serve serves one connection: enough of SMTP for one message after the other.
@@ -149,6 +151,9 @@ func (a *ability) serve(sock net.Conn) {
 		case "QUIT":
 			io.WriteString(conn, "221 bye\r\n")
 			return
+		case "MAIL":
+			a.heard.Store(strings.TrimSpace(line))
+			io.WriteString(conn, "250 fine\r\n")
 		case "DATA":
 			io.WriteString(conn, "354 go on\r\n")
 			for line != ".\r\n" {
@@ -485,17 +490,24 @@ func TestRequireTLSKeyword(t *testing.T) {
 	ca := newAuthority(t)
 	valid, other := ca.certificate(t, "mx.test", time.Hour), newAuthority(t).certificate(t, "mx.test", time.Hour)
 	for _, c := range []struct {
-		keyword bool
-		cert    tls.Certificate
-		ok      bool
-	}{{true, valid, true}, {false, valid, false}, {true, other, false}} {
-		a := &ability{offers: true, reply: "220 go ahead", keyword: c.keyword, config: &tls.Config{Certificates: []tls.Certificate{c.cert}}}
+		a      *ability
+		ok     bool
+		status string // 5.x.y: the mail is returned at once where no host does better; 4.x.y: it waits
+	}{
+		{&ability{offers: true, reply: "220 go ahead", keyword: true, config: &tls.Config{Certificates: []tls.Certificate{valid}}}, true, ""},
+		{&ability{offers: true, reply: "220 go ahead", config: &tls.Config{Certificates: []tls.Certificate{valid}}}, false, "5.7.30"},
+		{&ability{offers: true, reply: "220 go ahead", keyword: true, config: &tls.Config{Certificates: []tls.Certificate{other}}}, false, "5.7.10"},
+		{&ability{}, false, "5.7.10"},
+		{&ability{offers: true, reply: "454 4.7.0 not now"}, false, "4.7.4"},
+		{&ability{offers: true, reply: "220 go ahead"}, false, "4.7.5"},
+	} {
+		a := c.a
 		client, o := demanding(t, ca, nil, a, TransportConfig{})
 		for _, security := range []string{"+requiretls", "none+requiretls", "encrypt+requiretls"} {
 			o.Security = security
 			k, opened := client.Dial(t.Context(), o)
-			if (k != nil) != c.ok || k == nil && !opened.Insecure {
-				t.Errorf("%s, keyword %v: %+v", security, c.keyword, opened)
+			if (k != nil) != c.ok || k == nil && (!opened.Insecure || opened.Reply.Status.String() != c.status || opened.Reply.Code/100 != opened.Reply.Status.Class || opened.Reply.By != "") {
+				t.Errorf("%s, %s: %+v", security, c.status, opened)
 			}
 			if k != nil {
 				k.Hangup()
@@ -511,5 +523,39 @@ func TestUnknownDemand(t *testing.T) {
 	o.Security = "quantum"
 	if k, opened := c.Dial(t.Context(), o); k != nil || !opened.Insecure || !strings.Contains(opened.Reply.Text, "quantum") {
 		t.Errorf("%+v", opened)
+	}
+}
+
+// REQUIRETLS goes on with mail that came with it, on connections that were judged for that, and with no
+// other: mail with the null sender goes without it where it cannot be had, and is not lost (RFC 8689 5).
+func TestRequireTLSPassesOn(t *testing.T) {
+	ca := newAuthority(t)
+	valid, other := ca.certificate(t, "mx.test", time.Hour), newAuthority(t).certificate(t, "mx.test", time.Hour)
+	for _, c := range []struct {
+		security string
+		keyword  bool
+		cert     tls.Certificate
+		asked    mail.TLSRequest
+		passes   bool
+	}{
+		{"+requiretls", true, valid, mail.TLSRequired, true}, {"+requiretls", true, valid, mail.TLSUnset, false}, {"+wants-requiretls", true, valid, mail.TLSRequired, true},
+		{"+wants-requiretls", false, valid, mail.TLSRequired, false}, {"+wants-requiretls", true, other, mail.TLSRequired, false}, {"", true, valid, mail.TLSRequired, false},
+	} {
+		a := &ability{offers: true, reply: "220 go ahead", keyword: c.keyword, config: &tls.Config{Certificates: []tls.Certificate{c.cert}}}
+		client, o := demanding(t, ca, nil, a, TransportConfig{})
+		o.Security = c.security
+		k, opened := client.Dial(t.Context(), o)
+		if k == nil {
+			t.Errorf("%+v: %+v", c, opened)
+			continue
+		}
+		d := mail.Delivery{Callout: true, Transport: "smtp", Envelope: mail.Envelope{ID: 1, Sender: "a@a.test", TLS: c.asked}, Recipients: []mail.Recipient{{Address: "b@b.test"}}}
+		k.Send(1, d)
+		k.Hangup()
+		k.Run(t.Context(), func(uint64, mail.DeliveryResult) {})
+		heard, _ := a.heard.Load().(string)
+		if strings.HasSuffix(heard, " REQUIRETLS") != c.passes || !strings.HasPrefix(heard, "MAIL FROM:<a@a.test>") {
+			t.Errorf("%q, keyword %t, asked %v: %q", c.security, c.keyword, c.asked, heard)
+		}
 	}
 }

@@ -41,6 +41,8 @@ type Route struct {
 	// Sender is that of the envelope if Config.RoutesBySender is set, NullSender for the null
 	// sender, and "" if the routes do not depend on it.
 	Sender mail.Address
+	// TLS is what the mail asks of its way, on which routes depend, too.
+	TLS mail.TLSRequest
 }
 
 // NullSender is the Sender of a Route for mail with the null sender.
@@ -52,6 +54,7 @@ type Lookup struct {
 	Lookup             LookupID
 	For                mail.QueueID // the message on whose account it is made, 0 for a verification; others may wait for it, too
 	Transport, Nexthop string       // as in the route
+	TLS                mail.TLSRequest
 }
 
 // Verified says whether mail can be sent to where, or to whom, Verify asked for: the

@@ -142,8 +142,13 @@ func (q *Qmgr) resolving(transport, nexthop string) iter.Seq[*queue] {
 }
 
 // exhausted deals with a site of which no host can be reached: its mail is
-// deferred until the first of them may be tried again.
+// deferred until the first of them may be tried again. Where none can be secured as the mail demands,
+// for good, it fails.
 func (q *Qmgr) exhausted(d *queue, dec conns.Decision) {
+	if dec.Hopeless {
+		q.putOffAll(d, TransportError, dec.Reply)
+		return
+	}
 	d.window.Close()
 	d.touch()
 	q.die(d, dec.Reply, dec.Until)

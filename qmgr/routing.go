@@ -43,7 +43,7 @@ func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
 	m.Unbound += len(m.unrouted)
 	q.hold(m, len(m.unrouted))
 	m.await(awaitsRoute)
-	q.emit(Route{ID: m.ID, Recipients: append([]mail.Recipient(nil), b.Recipients...), Sender: q.routeSender(m)})
+	q.emit(Route{ID: m.ID, Recipients: append([]mail.Recipient(nil), b.Recipients...), Sender: q.routeSender(m), TLS: m.env.TLSAsked()})
 }
 
 // routeSender returns the sender on which the routes of a message depend.
@@ -107,7 +107,7 @@ func (q *Qmgr) setAside(m *message, recipients []bound) []bound {
 				b.route.Reply = q.lookups.Remembered(b.route.Nexthop, q.now)
 			}
 			if b.route.Reply.IsZero() {
-				q.lookups.Add(&m.routing, &m.Message, m.from, b.recipient, intake.Key{Transport: b.route.Transport, Nexthop: b.route.Nexthop}, q.now)
+				q.lookups.Add(&m.routing, &m.Message, m.from, b.recipient, intake.Key{Transport: b.route.Transport, Nexthop: b.route.Nexthop, TLS: m.env.TLSAsked()}, q.now)
 				continue
 			}
 		}

@@ -170,9 +170,9 @@ func clientName(c mail.Client) string {
 }
 
 // original reads the content that a report on a group returns. RET=FULL applies only
-// to failures (RFC 3461 4.3). It is read once for all reports of a message.
+// to failures (RFC 3461 4.3), and not with REQUIRETLS (RFC 8689 5). It is read once for all reports of a message.
 func (p *payment) original(ctx context.Context, g *group) (dsn.Original, error) {
-	full := g == &p.failures && p.env.Ret == mail.RetFull && p.env.Size <= int64(p.cfg.ReturnMax)
+	full := g == &p.failures && p.env.Ret == mail.RetFull && p.env.TLS != mail.TLSRequired && p.env.Size <= int64(p.cfg.ReturnMax)
 	slot := &p.originals[0]
 	if full {
 		slot = &p.originals[1]

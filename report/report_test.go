@@ -136,6 +136,28 @@ func TestD01ReportToSender(t *testing.T) {
 	})
 }
 
+// RFC 8689 5: a report about mail with REQUIRETLS asks for it, too, and has the header only, whatever RET
+// says. That mail with TLS-Required: No is not worth protecting says nothing of the report.
+func TestReportRequiresTLS(t *testing.T) {
+	for asked, want := range map[mail.TLSRequest]struct {
+		tls  mail.TLSRequest
+		part dsn.Part
+	}{
+		mail.TLSUnset: {0, dsn.PartMessage}, mail.TLSOptional: {0, dsn.PartMessage}, mail.TLSRequired: {mail.TLSRequired, dsn.PartHeaders},
+	} {
+		m := newMemory()
+		env := fromAlice()
+		env.Ret, env.TLS = mail.RetFull, asked
+		arrivals := report(t, m, Config{}, m.put(env, letter, debt("bob@example.net", mail.ReportFailed, mail.NotifyFailure)))
+		if len(arrivals) != 1 || arrivals[0].Envelope.TLS != want.tls {
+			t.Fatalf("%v: %+v", asked, arrivals)
+		}
+		if _, o := read(t, m, arrivals[0]); o.Part != want.part {
+			t.Errorf("%v: part %v is returned, want %v", asked, o.Part, want.part)
+		}
+	}
+}
+
 // RFC 5321 4.5.5: no report is sent about mail that has the null sender. Its
 // debts are cleared nevertheless, however many there are.
 func TestD02NullSender(t *testing.T) {

@@ -104,13 +104,18 @@ func (r *Reporter) begin(ctx context.Context, open func(context.Context) (Draft,
 //
 // It has the message's class and tenant, so that sixty thousand bounces of a mailing
 // take the turns of those who caused them, and not those of other mail; within these,
-// all reports are one flow.
+// all reports are one flow. It asks for REQUIRETLS if the message did, because it says as much about
+// it (RFC 8689 5), and has the null sender, so that it is not lost where that cannot be had.
 func localEnvelope(about *mail.Envelope, now mail.Instant, body mail.BodyType, utf8 bool) mail.Envelope {
 	flow := about.Flow
 	if flow != (mail.Flow{}) {
 		flow.Flow = "<>"
 	}
-	return mail.Envelope{Arrived: now, Body: body, SMTPUTF8: utf8, Client: mail.Client{Proto: mail.ProtoLocal}, Flow: flow}
+	tls := mail.TLSUnset
+	if about.TLS == mail.TLSRequired {
+		tls = mail.TLSRequired
+	}
+	return mail.Envelope{TLS: tls, Arrived: now, Body: body, SMTPUTF8: utf8, Client: mail.Client{Proto: mail.ProtoLocal}, Flow: flow}
 }
 
 // clearing returns the change that clears debts. Only the indexes of the outcomes

@@ -47,7 +47,7 @@ func TestCredentialsOfRoutes(t *testing.T) {
 			for range 2 { // looked up, and from the cache
 				to := router.Route([]mail.Recipient{{Address: address}})[0]
 				if to.NeedsLookup {
-					to = router.Lookup(t.Context(), to.Transport, to.Nexthop)
+					to = router.Lookup(t.Context(), to.Transport, to.Nexthop, mail.TLSUnset)
 				}
 				if to != want {
 					t.Errorf("%s: %+v, want %+v", address, to, want)

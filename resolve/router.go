@@ -51,6 +51,8 @@ type Lookups struct {
 	// Fallback means that there are relays for domains that are not found, so that
 	// mail is not refused because of that.
 	Fallback bool
+	// Unrequired means that REQUIRETLS is not demanded of the servers (RFC 8689).
+	Unrequired bool
 }
 
 // WithDefaults sets the defaults of all fields that are zero.
@@ -83,27 +85,29 @@ func NewRouter(t *route.Table, r *Resolver, c RouterConfig) *Router {
 }
 
 // Route is RouteFrom without regard to the sender.
-func (r *Router) Route(recipients []mail.Recipient) []mail.Route { return r.RouteFrom("", recipients) }
+func (r *Router) Route(recipients []mail.Recipient) []mail.Route {
+	return r.RouteFrom("", mail.TLSUnset, recipients)
+}
 
 // RouteFrom returns one route for each recipient of mail of a sender from the cache; "<>" is the
-// null sender, and "" means that no route depends on it. Routes that are not completely known
-// need a lookup.
-func (r *Router) RouteFrom(sender mail.Address, recipients []mail.Recipient) []mail.Route {
+// null sender, and "" means that no route depends on it. Asked is what the mail asks of its way.
+// Routes that are not completely known need a lookup.
+func (r *Router) RouteFrom(sender mail.Address, asked mail.TLSRequest, recipients []mail.Recipient) []mail.Route {
 	now := time.Now()
 	routes := make([]mail.Route, len(recipients))
 	for i := range recipients {
-		routes[i] = r.route(sender, recipients[i].Address, now)
+		routes[i] = r.route(sender, asked, recipients[i].Address, now)
 	}
 	return routes
 }
 
-func (r *Router) route(sender, a mail.Address, now time.Time) mail.Route {
+func (r *Router) route(sender mail.Address, asked mail.TLSRequest, a mail.Address, now time.Time) mail.Route {
 	to := r.table.RouteFrom(sender, a)
 	how, looksUp := r.cfg.Transports[to.Transport]
 	if !looksUp || !to.Reply.IsZero() {
 		return to
 	}
-	whom := r.receiver(&to)
+	whom := r.receiver(&to, asked)
 	if !r.resolver.mayBeDomain(to.Nexthop) && !r.wantsMX(to.Nexthop, whom) {
 		return r.named(to, whom)
 	}
@@ -139,14 +143,19 @@ func (r *Router) complete(how Lookups, to mail.Route, whom receiver, v verdict, 
 		to.Reply = notNamed(to.Nexthop)
 		return to
 	}
-	return r.secured(to, whom, tlspolicy.Nexthop{Domain: whom.domain, SecureMX: v.secure, Enforced: sts.enforced, MX: sts.mx})
+	secure := v.secure || whom.asked == mail.TLSRequired && !v.reply.IsZero() // then it goes to relays that the operator has named
+	to = r.secured(to, whom, tlspolicy.Nexthop{Domain: whom.domain, SecureMX: secure, Enforced: sts.enforced, MX: sts.mx})
+	if whom.namesFromDNS() && to.Reply.Permanent() && !sts.again.IsZero() {
+		to.Reply.Code, to.Reply.Status.Class = 451, 4 // there may be a policy
+	}
+	return to
 }
 
 // wantsMX reports whether a domain that the operator has written must be looked up because of
 // its level: it counts whether its MX records are protected, or which of its hosts a policy names.
 func (r *Router) wantsMX(nexthop string, whom receiver) bool {
 	level := whom.policy.Level
-	return (level == tlspolicy.DANEOnly || level == tlspolicy.STS) && r.resolver.trusted[nexthop]
+	return (level == tlspolicy.DANEOnly || level == tlspolicy.STS || whom.namesFromDNS()) && r.resolver.trusted[nexthop]
 }
 
 // named completes a route whose nexthop the operator has written: nobody else chooses the
@@ -160,7 +169,7 @@ func (r *Router) named(to mail.Route, whom receiver) mail.Route {
 
 // secured adds what is demanded of connections for a route.
 func (r *Router) secured(to mail.Route, whom receiver, nexthop tlspolicy.Nexthop) mail.Route {
-	demand, why := whom.policy.For(nexthop)
+	demand, why := whom.demand(nexthop)
 	demand.Credential = whom.credential
 	to.Security = demand.String()
 	if !why.IsZero() {
@@ -169,14 +178,28 @@ func (r *Router) secured(to mail.Route, whom receiver, nexthop tlspolicy.Nexthop
 	return to
 }
 
-// Lookup completes a route that needs it. When it returns, the hosts of the site
+// demand returns what is demanded for a nexthop.
+func (to *receiver) demand(nexthop tlspolicy.Nexthop) (tlspolicy.Demand, mail.Reply) {
+	if to.asked == mail.TLSRequired {
+		return to.policy.Required(nexthop)
+	}
+	d, why := to.policy.For(nexthop)
+	if to.asked == mail.TLSWanted && why.IsZero() {
+		if _, no := to.policy.Asked(mail.TLSRequired).Required(nexthop); no.IsZero() {
+			d.Keyword = tlspolicy.KeywordWanted
+		}
+	}
+	return d, why
+}
+
+// Lookup completes a route that needs it, for mail that asks something of its way. When it returns, the hosts of the site
 // are in the cache, so that deliveries find them there. If ctx ends first, the
 // route has a temporary reply.
-func (r *Router) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
+func (r *Router) Lookup(ctx context.Context, transport, nexthop string, asked mail.TLSRequest) mail.Route {
 	v := r.resolver.find(ctx, nexthop)
 	r.remember(nexthop, v.reply)
 	to := mail.Route{Transport: transport, Nexthop: nexthop}
-	whom := r.receiver(&to)
+	whom := r.receiver(&to, asked)
 	to = r.complete(r.cfg.Transports[transport], to, whom, v, r.policy(ctx, nexthop, whom))
 	if to.Site != "" {
 		r.resolver.find(ctx, to.Site)
@@ -201,7 +224,7 @@ func (r *Router) remember(nexthop string, reply mail.Reply) {
 // lack Site and Security. Route has them, or asks for a lookup.
 func (r *Router) Verify(sender, a mail.Address) mail.Route {
 	now := time.Now()
-	to := r.route(sender, a, now)
+	to := r.route(sender, mail.TLSUnset, a, now)
 	if !to.NeedsLookup {
 		return to
 	}

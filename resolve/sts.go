@@ -17,19 +17,23 @@ type receiver struct {
 	policy tlspolicy.Policy
 	// credential is the name of that by which we authenticate to its servers, or "".
 	credential string
+	asked      mail.TLSRequest // by the mail's sender
 }
 
-// receiver returns the receiver of a route.
-func (r *Router) receiver(to *mail.Route) receiver {
+// receiver returns the receiver of a route, for mail that asks something of its way.
+func (r *Router) receiver(to *mail.Route, asked mail.TLSRequest) receiver {
 	credential := ""
 	if r.cfg.Credential != nil {
 		credential = r.cfg.Credential(to.Nexthop, r.resolver.trusted[to.Nexthop])
 	}
-	if r.cfg.Security == nil {
+	if asked != mail.TLSOptional && r.cfg.Transports[to.Transport].Unrequired {
+		asked = mail.TLSUnset
+	}
+	if r.cfg.Security == nil && asked == mail.TLSUnset {
 		return receiver{policy: tlspolicy.Policy{Level: tlspolicy.May}, credential: credential} // nobody asks for the domain
 	}
 	domain := domainOf(to.Nexthop)
-	return receiver{domain, r.cfg.Security.Policy(to.Transport, domain), credential}
+	return receiver{domain, r.cfg.Security.Policy(to.Transport, domain).Asked(asked), credential, asked}
 }
 
 // domainOf returns the name in a nexthop: a domain, or a host in brackets. A list, an address and a
@@ -76,7 +80,13 @@ func (p stsPolicy) names(host string) bool {
 
 // wantsPolicy reports whether the policy of a receiver's domain counts.
 func (r *Router) wantsPolicy(to receiver) bool {
-	return r.cfg.STS != nil && to.policy.Level == tlspolicy.STS
+	return r.cfg.STS != nil && (to.policy.Level == tlspolicy.STS || to.namesFromDNS())
+}
+
+// namesFromDNS reports whether mail demands REQUIRETLS, and it counts for that who says which
+// hosts are the receiver's.
+func (to *receiver) namesFromDNS() bool {
+	return to.asked == mail.TLSRequired && to.policy.NamesFromDNS()
 }
 
 // knownPolicy returns the policy of a receiver's domain, and whether it need not be looked for.

@@ -79,7 +79,7 @@ func TestSecurityOfRoutes(t *testing.T) {
 			t.Errorf("%s at first: %+v", c.address, to)
 		}
 		if to.NeedsLookup {
-			to = router.Lookup(t.Context(), to.Transport, to.Nexthop)
+			to = router.Lookup(t.Context(), to.Transport, to.Nexthop, mail.TLSUnset)
 		}
 		if to.Site != c.want.Site || to.Security != c.want.Security || !to.Reply.IsZero() != (c.status != "") || c.status != "" && to.Reply.Status.String() != c.status {
 			t.Errorf("%s: %+v, want %+v %s", c.address, to, c.want, c.status)
@@ -138,7 +138,7 @@ func TestSlowPolicy(t *testing.T) {
 }
 
 func policyOf(ctx context.Context, r *Router, nexthop string) stsPolicy {
-	return r.policy(ctx, nexthop, r.receiver(&mail.Route{Transport: "smtp", Nexthop: nexthop}))
+	return r.policy(ctx, nexthop, r.receiver(&mail.Route{Transport: "smtp", Nexthop: nexthop}, mail.TLSUnset))
 }
 
 // Who asks and goes before the ten seconds are over has not waited for the others.
@@ -187,14 +187,14 @@ func TestSpellingOfDomains(t *testing.T) {
 	} {
 		to := router.Route([]mail.Recipient{{Address: address}})[0]
 		if to.NeedsLookup {
-			to = router.Lookup(t.Context(), to.Transport, to.Nexthop)
+			to = router.Lookup(t.Context(), to.Transport, to.Nexthop, mail.TLSUnset)
 		}
 		if to.Security != want {
 			t.Errorf("%s: %+v, want %s", address, to, want)
 		}
 	}
 	for _, nexthop := range []string{"Example.com", "example.com.", "Bücher.example", "XN--BCHER-KVA.example"} { // none of which a table yields
-		if to := router.Lookup(t.Context(), "smtp", nexthop); to.Reply.IsZero() && !strings.HasPrefix(to.Security, "sts=") && to.Security != secure {
+		if to := router.Lookup(t.Context(), "smtp", nexthop, mail.TLSUnset); to.Reply.IsZero() && !strings.HasPrefix(to.Security, "sts=") && to.Security != secure {
 			t.Errorf("%s: %+v", nexthop, to)
 		}
 	}
@@ -216,7 +216,7 @@ func TestVerdictIsNoWay(t *testing.T) {
 		router := NewRouter(table, w.resolver(t, Config{}), RouterConfig{Security: security, STS: &finder{enforced: map[string][]string{"example.com": {"mx1.example.com"}}},
 			Transports: map[string]Lookups{"smtp": {Sites: true}}})
 		defer router.resolver.Close()
-		router.Lookup(t.Context(), "smtp", "example.com")
+		router.Lookup(t.Context(), "smtp", "example.com", mail.TLSUnset)
 		time.Sleep(2 * time.Hour)
 		if to := router.Verify("", "a@example.com"); to.NeedsLookup || !to.Reply.IsZero() {
 			t.Errorf("%+v", to)
@@ -225,7 +225,7 @@ func TestVerdictIsNoWay(t *testing.T) {
 		if !to.NeedsLookup {
 			t.Errorf("%+v", to)
 		}
-		if to = router.Lookup(t.Context(), to.Transport, to.Nexthop); to.Security != "sts=mx1.example.com" || to.Site != "{mx1.example.com}" {
+		if to = router.Lookup(t.Context(), to.Transport, to.Nexthop, mail.TLSUnset); to.Security != "sts=mx1.example.com" || to.Site != "{mx1.example.com}" {
 			t.Errorf("%+v", to)
 		}
 	})
@@ -249,10 +249,10 @@ func TestManyPatterns(t *testing.T) {
 		t.Fatal(err)
 	}
 	router := NewRouter(table, w.resolver(t, Config{}), RouterConfig{Security: security, STS: f, Transports: map[string]Lookups{"smtp": {}}})
-	if to := router.Lookup(t.Context(), "smtp", "example.com"); to.Security != "sts=*.example.com" || !to.Reply.IsZero() {
+	if to := router.Lookup(t.Context(), "smtp", "example.com", mail.TLSUnset); to.Security != "sts=*.example.com" || !to.Reply.IsZero() {
 		t.Errorf("%+v", to)
 	}
-	if to := router.Lookup(t.Context(), "smtp", "alias.example"); to.Reply.Status.String() != "4.7.5" {
+	if to := router.Lookup(t.Context(), "smtp", "alias.example", mail.TLSUnset); to.Reply.Status.String() != "4.7.5" {
 		t.Errorf("%+v", to)
 	}
 }
@@ -273,10 +273,84 @@ func TestUnsignedRecordsAtDANEOnly(t *testing.T) {
 	for address, status := range map[mail.Address]string{"a@example.com": "4.7.5", "a@sister.test": "4.7.5", "a@host.test": ""} {
 		to := router.Route([]mail.Recipient{{Address: address}})[0]
 		if to.NeedsLookup {
-			to = router.Lookup(t.Context(), to.Transport, to.Nexthop)
+			to = router.Lookup(t.Context(), to.Transport, to.Nexthop, mail.TLSUnset)
 		}
 		if to.Reply.Status.String() != status || status == "" && to.Security != "dane-only" {
 			t.Errorf("%s: %+v", address, to)
 		}
 	}
+}
+
+// Mail that asks for REQUIRETLS has a demand that can be met only where the MX records, or a policy, say
+// which hosts are the receiver's, whatever the level; mail with the null sender asks for no more than can be
+// had; and TLS-Required: No takes back what the domain demands, but not what the operator does.
+func TestAskedOfRoutes(t *testing.T) {
+	w := newWorld(t, zone)
+	f := &finder{enforced: map[string][]string{"example.com": {"*.example.com"}}}
+	const relay = "[mx.example.org]"
+	table, err := route.NewTable(route.Config{Rules: []string{"relayed.test smtp:" + relay, "own.test own:" + relay, "box.test boxes:" + relay}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		level     tlspolicy.Level
+		recipient mail.Address
+		demands   [4]string // unset, required, optional, wanted; a status if it cannot be sent
+	}{
+		{tlspolicy.May, "a@example.com", [4]string{"", "sts=mx1.example.com,mx2.example.com+requiretls", "", ""}},
+		{tlspolicy.May, "a@sister.example", [4]string{"", "5.7.10", "", ""}},
+		{tlspolicy.STS, "a@example.com", [4]string{"sts=mx1.example.com,mx2.example.com", "sts=mx1.example.com,mx2.example.com+requiretls", "", "sts=mx1.example.com,mx2.example.com+wants-requiretls"}},
+		{tlspolicy.Secure, "a@sister.example", [4]string{"secure=.sister.example,sister.example", "secure=.sister.example,sister.example+requiretls", "secure=.sister.example,sister.example", "secure=.sister.example,sister.example+wants-requiretls"}},
+		{tlspolicy.May, "a@relayed.test", [4]string{"", "mta-sts+requiretls", "", "+wants-requiretls"}},
+		{tlspolicy.May, "a@own.test", [4]string{"", "", "", ""}},
+		{tlspolicy.May, "a@gone.example", [4]string{"5.1.2", "5.1.2", "5.1.2", "5.1.2"}},
+	} {
+		security, err := tlspolicy.NewTable(map[string]tlspolicy.Policy{"smtp": {Level: c.level}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.level == tlspolicy.May {
+			security = nil
+		}
+		router := NewRouter(table, w.resolver(t, Config{Trusted: []string{relay}}), RouterConfig{Security: security, STS: f,
+			Transports: map[string]Lookups{"smtp": {Sites: true}, "own": {Unrequired: true}}})
+		for asked, want := range c.demands {
+			asked := mail.TLSRequest(asked)
+			to := router.RouteFrom("", asked, []mail.Recipient{{Address: c.recipient}})[0]
+			if to.NeedsLookup {
+				to = router.Lookup(t.Context(), to.Transport, to.Nexthop, asked)
+			}
+			got := to.Security
+			if !to.Reply.IsZero() {
+				got = to.Reply.Status.String()
+			}
+			if got != want {
+				t.Errorf("%v %s, asked %v: %q, want %q (%v)", c.level, c.recipient, asked, got, want, to.Reply)
+			}
+			if again := router.RouteFrom("", asked, []mail.Recipient{{Address: c.recipient}})[0]; again != to {
+				t.Errorf("%v %s, asked %v again: %+v, was %+v", c.level, c.recipient, asked, again, to)
+			}
+		}
+	}
+}
+
+// Whether there is a policy is not known yet: mail with REQUIRETLS waits, and is not returned.
+func TestRequiredBeforePolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Router{cfg: RouterConfig{STS: never{}}.WithDefaults(), resolver: &Resolver{}, policies: newStore[string, stsPolicy](10)}
+		whom := receiver{domain: "example.com", policy: tlspolicy.Policy{Level: tlspolicy.STS}, asked: mail.TLSRequired}
+		p := r.policy(t.Context(), "example.com", whom)
+		to := r.complete(Lookups{}, mail.Route{Transport: "smtp", Nexthop: "example.com"}, whom, verdict{}, p)
+		if to.Reply.Code != 451 || to.Reply.Status.String() != "4.7.10" {
+			t.Errorf("%+v", to)
+		}
+	})
+}
+
+// never finds no answer.
+type never struct{}
+
+func (never) Enforced(ctx context.Context, _ string) ([]string, bool, error) {
+	<-ctx.Done()
+	return nil, false, ctx.Err()
 }

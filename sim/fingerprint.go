@@ -79,6 +79,7 @@ func (f *fingerprint) common(a any) bool {
 		f.mix(uint64(a.ID))
 		f.recipients(a.Recipients)
 		f.unless("sender", string(a.Sender))
+		f.unless("tls", a.TLS.String())
 	case qmgr.Deliver:
 		f.mix(6)
 		f.mix(uint64(a.Entry))
@@ -223,6 +224,8 @@ var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
 	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release"),
 	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security"),
+	reflect.TypeFor[qmgr.Route]():            fieldsOf[qmgr.Route]("TLS"),
+	reflect.TypeFor[qmgr.Lookup]():           fieldsOf[qmgr.Lookup]("TLS"),
 	reflect.TypeFor[qmgr.Verify]():           fieldsOf[qmgr.Verify]("Security"),
 }
 

@@ -32,8 +32,9 @@ type Mail struct {
 	Priority    int8
 	Prioritized bool
 	// Hold is HOLDFOR or HOLDUNTIL (RFC 4865), and Held reports whether one was given.
-	Hold Hold
-	Held bool
+	Hold       Hold
+	Held       bool
+	RequireTLS bool // REQUIRETLS (RFC 8689)
 }
 
 // A Rcpt is the argument of RCPT.
@@ -109,6 +110,7 @@ const (
 	paramAuth
 	paramPriority
 	paramHold
+	paramRequireTLS
 )
 
 func (s *paramSet) add(p paramSet) Fault {
@@ -196,6 +198,12 @@ func (m *Mail) set(p param, seen *paramSet) Fault {
 		return seen.add(paramPriority)
 	case p.is("HOLDFOR"), p.is("HOLDUNTIL"):
 		return m.setHold(p, seen)
+	case p.is("REQUIRETLS"):
+		if p.hasValue {
+			return FaultParamValue
+		}
+		m.RequireTLS = true
+		return seen.add(paramRequireTLS)
 	}
 	return FaultParamUnknown
 }

@@ -18,16 +18,27 @@ type Demand struct {
 	// MX host's name. Names are the hosts that it names, or patterns of them; none if no other
 	// host can come up.
 	Enforced bool
-	// RequireTLS is the demand of a message (RFC 8689): whatever the level, the server must
-	// be authenticated, and must offer REQUIRETLS itself.
-	RequireTLS bool
+	// Keyword is the demand of a message (RFC 8689).
+	Keyword Keyword
 	// Credential names that by which we authenticate to the server; "" for none.
 	Credential string
 }
 
+// A Keyword is whether a server must offer REQUIRETLS.
+type Keyword uint8
+
+const (
+	KeywordNone     Keyword = iota // it does not matter
+	KeywordWanted                  // a server that does, and is authenticated, gets it; others get the mail without
+	KeywordRequired                // it must, and whatever the level, it must be authenticated
+	keywords        = iota
+)
+
+// keywordTexts are how demands end.
+var keywordTexts = [keywords]string{"", "+wants-requiretls", "+requiretls"}
+
 const (
 	textEnforced   = "sts"
-	textRequireTLS = "+requiretls"
 	textCredential = "+auth="
 )
 
@@ -46,17 +57,19 @@ func (d Demand) String() string {
 	if d.Credential != "" {
 		text += textCredential + d.Credential
 	}
-	if d.RequireTLS {
-		text += textRequireTLS
-	}
-	return text
+	return text + keywordTexts[d.Keyword]
 }
 
 // ParseDemand returns the demand of a text that String has returned.
 func ParseDemand(text string) (Demand, error) {
 	var d Demand
 	rest := text
-	rest, d.RequireTLS = strings.CutSuffix(rest, textRequireTLS)
+	for k := KeywordWanted; k < keywords; k++ {
+		if cut, ok := strings.CutSuffix(rest, keywordTexts[k]); ok {
+			rest, d.Keyword = cut, k
+			break
+		}
+	}
 	rest, d.Credential, _ = strings.Cut(rest, textCredential)
 	level, names, named := strings.Cut(rest, "=")
 	switch level {
@@ -127,8 +140,8 @@ type Requirement struct {
 	Use   Use
 	Check Check
 	Names []string // CheckName: one of these; none means the host's own. CheckFingerprint: digests
-	// Keyword means that the server must offer REQUIRETLS under TLS.
-	Keyword bool
+	// Keyword is whether the server must offer REQUIRETLS under TLS.
+	Keyword Keyword
 }
 
 // For returns what the demand comes to for a host of which the DNS has such records. The
@@ -136,8 +149,8 @@ type Requirement struct {
 // host must not be used.
 func (d Demand) For(records Records) (Requirement, mail.Reply) {
 	r, why := d.base(records)
-	if why.IsZero() && d.RequireTLS {
-		r.Use, r.Keyword = UseAlways, true
+	if r.Keyword = d.Keyword; why.IsZero() && d.Keyword == KeywordRequired {
+		r.Use = UseAlways
 		if r.Check == CheckNothing {
 			r.Check = CheckName
 		}

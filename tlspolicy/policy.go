@@ -72,6 +72,59 @@ type Nexthop struct {
 	MX []string
 }
 
+// Asked returns the policy for mail that asks something of its way (RFC 8689).
+//
+// REQUIRETLS needs a server that is known by a certificate. Levels that demand one stay; the others
+// become mta-sts, with which TLSA records and the domain's policy count.
+//
+// TLS-Required: No ignores what the receiver's domain asserts: of dane and mta-sts, which are about
+// that, may is left. What the operator demands of its own accord stays. The header field is the
+// sender's, and encrypt, verify, secure, fingerprint and dane-only are for receivers of whom the
+// operator does not leave that to senders.
+func (p Policy) Asked(r mail.TLSRequest) Policy {
+	switch p.Level {
+	case DANE, STS:
+		if r == mail.TLSOptional {
+			return Policy{Level: May}
+		}
+	}
+	switch p.Level {
+	case None, May, Encrypt, DANE:
+		if r == mail.TLSRequired {
+			return Policy{Level: STS}
+		}
+	}
+	return p
+}
+
+// NamesFromDNS reports whether the name that a certificate must have comes from MX records.
+func (p Policy) NamesFromDNS() bool {
+	switch p.Level {
+	case Fingerprint:
+		return false
+	case Verify, Secure:
+		return p.Level == Verify && len(p.Match) == 0 || slices.Contains(p.Match, MatchHost)
+	}
+	return true
+}
+
+// Required returns the demand of mail with REQUIRETLS for a nexthop, by the policy that Asked has
+// returned, and why the mail cannot be sent there. A reply that is permanent is for good: which hosts
+// receive mail for a domain must be known by DNSSEC, or by the domain's policy, or the operator must
+// have written a name that they have (RFC 8689 4.2.1, step 2).
+func (p Policy) Required(to Nexthop) (Demand, mail.Reply) {
+	known := to.SecureMX || !p.NamesFromDNS()
+	if !known && to.Enforced && p.Level != DANEOnly {
+		p, known = Policy{Level: STS}, true // with which hosts that it does not name are not used
+	}
+	d, why := p.For(to)
+	if d.Keyword = KeywordRequired; why.IsZero() && !known {
+		why = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7, Detail: 10}, Text: "the sender demands REQUIRETLS, and it cannot be known which hosts are those of " +
+			to.Domain + ": its MX records are not protected by DNSSEC, and it has no MTA-STS policy in mode enforce"}
+	}
+	return d, why
+}
+
 // For returns what the policy demands for a nexthop. If that can never be met, the reply is not
 // zero, and says why.
 func (p Policy) For(to Nexthop) (Demand, mail.Reply) {

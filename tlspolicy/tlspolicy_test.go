@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 var digest = strings.Repeat("0f", 32)
@@ -49,8 +51,7 @@ func TestDemands(t *testing.T) {
 			}
 			continue
 		}
-		for _, required := range []bool{false, true} {
-			d.RequireTLS = required
+		for d.Keyword = range Keyword(keywords) {
 			if again, err := ParseDemand(d.String()); err != nil || !reflect.DeepEqual(again, d) {
 				t.Errorf("%q is read as %+v, %v", d.String(), again, err)
 			}
@@ -61,7 +62,7 @@ func TestDemands(t *testing.T) {
 // A text that String has not made is refused, whatever it resembles: mail must not go by a
 // weaker demand than its own.
 func TestWrongDemands(t *testing.T) {
-	for _, text := range []string{"may", "None", "encrypt=", "sts+requiretls ", "+requiretls+requiretls", "secure=,", "mta-sts=", "=", "=a", "level 9", "fingerprint", "x", "+auth=", "may+auth=x", "+requiretls+auth=x", "secure+auth=x"} {
+	for _, text := range []string{"may", "None", "encrypt=", "sts+requiretls ", "+requiretls+requiretls", "secure=,", "mta-sts=", "=", "=a", "level 9", "fingerprint", "x", "+auth=", "may+auth=x", "+requiretls+auth=x", "+wants-requiretls+requiretls", "+requiretls+wants-requiretls", "secure+auth=x"} {
 		d, err := ParseDemand(text)
 		if err == nil {
 			t.Errorf("%q is read as %+v", text, d)
@@ -70,7 +71,7 @@ func TestWrongDemands(t *testing.T) {
 }
 
 func FuzzParseDemand(f *testing.F) {
-	for _, text := range []string{"", "none", "sts=*.a,b", "secure=.a.example,a.example+requiretls", "fingerprint=" + digest, "dane-only", "+requiretls", "+auth=a.b-c", "verify=a.example+auth=x+requiretls", "sts+auth=x"} {
+	for _, text := range []string{"", "none", "sts=*.a,b", "secure=.a.example,a.example+requiretls", "fingerprint=" + digest, "dane-only", "+requiretls", "dane+wants-requiretls", "+auth=a.b-c", "verify=a.example+auth=x+requiretls", "sts+auth=x"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -165,9 +166,7 @@ func TestRequirements(t *testing.T) {
 		if len(r.Names) > 0 {
 			text += "=" + strings.Join(r.Names, ",")
 		}
-		if r.Keyword {
-			text += " keyword"
-		}
+		text += [...]string{"", " wanted", " keyword"}[r.Keyword]
 		return text
 	}
 	for _, c := range []struct {
@@ -185,6 +184,8 @@ func TestRequirements(t *testing.T) {
 		{"dane-only", [...]string{"!", "always tlsa", "!", "!"}},
 		{"mta-sts", [...]string{"offered nothing", "always tlsa", "always nothing", "!"}},
 		{"sts=*.a.test", [...]string{"always name", "always tlsa", "always name", "!"}},
+		{"+wants-requiretls", [...]string{"offered nothing wanted", "", "", ""}},
+		{"sts=*.a.test+wants-requiretls", [...]string{"always name wanted", "always tlsa wanted", "always name wanted", "!"}},
 		{"+requiretls", [...]string{"always name keyword", "", "", ""}},
 		{"none+requiretls", [...]string{"always name keyword", "", "", ""}},
 		{"encrypt+requiretls", [...]string{"always name keyword", "", "", ""}},
@@ -233,6 +234,52 @@ func TestAllows(t *testing.T) {
 		}
 		if d.Allows(c.host) != c.want {
 			t.Errorf("%q allows %q: %v", c.demand, c.host, !c.want)
+		}
+	}
+}
+
+// What mail demands whose sender asks for REQUIRETLS, or for no TLS, by the operator's policy and by what
+// is known of the domain; "!" if it can never be sent.
+func TestAsked(t *testing.T) {
+	insecure, secure := Nexthop{Domain: "a.test"}, Nexthop{Domain: "a.test", SecureMX: true}
+	enforced := Nexthop{Domain: "a.test", Enforced: true, MX: []string{"mx.a.test"}}
+	fixed := Policy{Level: Fingerprint, Fingerprints: []string{digest}}
+	for _, c := range []struct {
+		policy                     Policy
+		insecure, secure, enforced string // with REQUIRETLS
+		optional                   Level
+	}{
+		{Policy{Level: None}, "!", "mta-sts", "sts=mx.a.test", None},
+		{Policy{Level: May}, "!", "mta-sts", "sts=mx.a.test", May},
+		{Policy{Level: Encrypt}, "!", "mta-sts", "sts=mx.a.test", Encrypt},
+		{Policy{Level: DANE}, "!", "mta-sts", "sts=mx.a.test", May},
+		{Policy{Level: STS}, "!", "mta-sts", "sts=mx.a.test", May},
+		{Policy{Level: DANEOnly}, "?", "dane-only", "?", DANEOnly},
+		{Policy{Level: Verify}, "!", "verify", "sts=mx.a.test", Verify},
+		{Policy{Level: Verify, Match: []string{"hostname", "x.test"}}, "!", "verify=hostname,x.test", "sts=mx.a.test", Verify},
+		{Policy{Level: Verify, Match: []string{"x.test"}}, "verify=x.test", "verify=x.test", "verify=x.test", Verify},
+		{Policy{Level: Secure}, "secure=.a.test,a.test", "secure=.a.test,a.test", "secure=.a.test,a.test", Secure},
+		{Policy{Level: Secure, Match: []string{"hostname"}}, "!", "secure=hostname", "sts=mx.a.test", Secure},
+		{fixed, "fingerprint=" + digest, "fingerprint=" + digest, "fingerprint=" + digest, Fingerprint},
+	} {
+		for i, want := range []string{c.insecure, c.secure, c.enforced} {
+			d, why := c.policy.Asked(mail.TLSRequired).Required([]Nexthop{insecure, secure, enforced}[i])
+			got, ok := strings.CutSuffix(d.String(), "+requiretls")
+			switch {
+			case why.Permanent() && why.Status == mail.Status{Class: 5, Subject: 7, Detail: 10}:
+				got = "!"
+			case why.Temporary():
+				got = "?"
+			}
+			if got != want || !ok {
+				t.Errorf("%+v, nexthop %d: %q %v, want %q", c.policy, i, d, why, want)
+			}
+		}
+		if got := c.policy.Asked(mail.TLSOptional); got.Level != c.optional {
+			t.Errorf("%+v with TLS-Required: No: %v, want %v", c.policy, got.Level, c.optional)
+		}
+		if got := c.policy.Asked(mail.TLSUnset); !reflect.DeepEqual(got, c.policy) {
+			t.Errorf("%+v becomes %+v", c.policy, got)
 		}
 	}
 }

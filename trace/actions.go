@@ -26,11 +26,13 @@ var actionKinds = []kind[qmgr.Action]{
 		c.id("id", &a.ID)
 		c.recipients(&a.Recipients)
 		c.address("sender", &a.Sender)
+		option(c, "tls", tlsWords, &a.TLS)
 	}),
 	kindOf[qmgr.Action]("lookup", func(c *codec, a *qmgr.Lookup) {
 		c.lookup(&a.Lookup)
 		c.idPair("for", &a.For)
 		c.queue(&a.Transport, &a.Nexthop)
+		option(c, "tls", tlsWords, &a.TLS)
 	}),
 	kindOf[qmgr.Action]("verified", func(c *codec, a *qmgr.Verified) {
 		serial(c, "verification", "", &a.Verification)

@@ -24,7 +24,7 @@ func wordsUpTo[T interface {
 var (
 	areas     = wordsUpTo(mail.AreaCorrupt)
 	retWords  = wordsUpTo(mail.RetHeaders)
-	tlsWords  = wordsUpTo(mail.TLSOptional)
+	tlsWords  = wordsUpTo(mail.TLSWanted)
 	bodyWords = []string{"7BIT", "8BITMIME"}
 	results   = wordsUpTo(mail.Moved)
 	reports   = wordsUpTo(mail.ReportRelayed)

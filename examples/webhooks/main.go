@@ -103,7 +103,7 @@ type web struct {
 }
 
 // Route makes the host of a URL its destination, which has a window.
-func (web) Route(_ mail.Address, recipients []mail.Recipient) (routes []mail.Route) {
+func (web) Route(_ mail.Address, _ mail.TLSRequest, recipients []mail.Recipient) (routes []mail.Route) {
 	for _, r := range recipients {
 		route := mail.Route{Reply: mail.Reply{Code: 550, Text: "not a URL"}}
 		if u, err := url.Parse(string(r.Address)); err == nil && u.Host != "" {

@@ -94,11 +94,11 @@ func TestReloadDuringLookup(t *testing.T) {
 			}
 		}))
 		r := router{agents: a}
-		if to := r.Route("", []mail.Recipient{{Address: "u@gone.test"}})[0]; !to.NeedsLookup {
+		if to := r.Route("", mail.TLSUnset, []mail.Recipient{{Address: "u@gone.test"}})[0]; !to.NeedsLookup {
 			t.Fatalf("the route is known: %+v", to)
 		}
 		done := make(chan mail.Route)
-		go func() { done <- r.Lookup(t.Context(), "smtp", "gone.test") }()
+		go func() { done <- r.Lookup(t.Context(), "smtp", "gone.test", mail.TLSUnset) }()
 		synctest.Wait()
 		a.set(agentsFor(t, nil, nil))
 		synctest.Wait()

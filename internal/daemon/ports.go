@@ -136,19 +136,19 @@ type router struct {
 	desk    *desk
 }
 
-func (r router) Route(sender mail.Address, recipients []mail.Recipient) []mail.Route {
+func (r router) Route(sender mail.Address, asked mail.TLSRequest, recipients []mail.Recipient) []mail.Route {
 	set := r.agents.join()
 	defer set.users.Done()
-	routes := set.router.RouteFrom(sender, recipients)
+	routes := set.router.RouteFrom(sender, asked, recipients)
 	r.desk.redirect(recipients, routes)
 	r.reports.notes(routes...)
 	return routes
 }
 
-func (r router) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
+func (r router) Lookup(ctx context.Context, transport, nexthop string, asked mail.TLSRequest) mail.Route {
 	set := r.agents.join()
 	defer set.users.Done()
-	to := set.router.Lookup(ctx, transport, nexthop)
+	to := set.router.Lookup(ctx, transport, nexthop, asked)
 	r.reports.notes(to)
 	return to
 }
@@ -194,7 +194,7 @@ func (v verifier) route(client mail.Client, sender, recipient mail.Address) (to 
 	if set.verifies == config.VerifyCallout && to.Reply.IsZero() {
 		// The same way that mail goes: the verdict on a domain does not say which
 		// site it is.
-		to = set.router.RouteFrom(bySender(sender), []mail.Recipient{{Address: recipient}})[0]
+		to = set.router.RouteFrom(bySender(sender), mail.TLSUnset, []mail.Recipient{{Address: recipient}})[0]
 		return to, to.Reply.IsZero()
 	}
 	return to, false

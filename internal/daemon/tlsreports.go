@@ -221,7 +221,7 @@ func (d *Daemon) mailTLSReport(ctx context.Context, m courier.Message) error {
 		one.Abort()
 		return err
 	}
-	e := mail.Envelope{Sender: m.From, Arrived: mail.Instant(time.Now().UnixNano())}
+	e := mail.Envelope{Sender: m.From, TLS: mail.TLSOptional, Arrived: mail.Instant(time.Now().UnixNano())}
 	one.finish(&e)
 	if one.plan.Octets() == 0 {
 		one.Abort()

@@ -27,6 +27,8 @@ type Decision struct {
 	wait  Wait         // Waiting: for what
 	Until mail.Instant // Exhausted: when the first of the hosts may be tried again
 	Reply mail.Reply   // Exhausted: why the last one failed
+	// Hopeless, with Exhausted, means that no host can be secured as the mail demands, for good.
+	Hopeless bool
 }
 
 // A DecisionKind says what becomes of a request for a connection.
@@ -82,7 +84,26 @@ func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
 	if shut != mail.Never { // some host will be asked again in a moment
 		return p.wait(s, WaitBusy, shut)
 	}
+	if e.Hopeless = p.hopeless(s, now); !e.Hopeless && e.Reply.Permanent() && e.Reply.By == "" { // it is not true of all hosts
+		e.Reply.Code, e.Reply.Status.Class = 451, 4
+	}
 	return e
+}
+
+// hopeless reports whether all hosts of a site are known not to meet what its mail demands, so that
+// the mail need not wait. Only our own verdict on their security is permanent (Pool.unsafe).
+func (p *Pool) hopeless(s *Site, now mail.Instant) bool {
+	if len(s.tiers) == 0 {
+		return false
+	}
+	for _, tier := range s.tiers {
+		for _, sh := range tier {
+			if why := p.db.View(sh.key(), now).Reason; !why.Permanent() || why.By != "" {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // upgradeAt has the site asked again when a host of a better tier may be tried.

@@ -90,8 +90,11 @@ func (s *Lookups) Configure(l Limits) {
 }
 
 // A Key is what is looked up: where a transport delivers mail for a nexthop, which is a
-// domain name in lower case.
-type Key struct{ Transport, Nexthop string }
+// domain name in lower case, if it asks something of its way.
+type Key struct {
+	Transport, Nexthop string
+	TLS                mail.TLSRequest
+}
 
 // A Lookup is one lookup, and all jobs, questions and parked messages that wait for its
 // answer: at least one until it begins; afterwards they may all have gone.
@@ -431,9 +434,13 @@ func (s *Lookups) End(l *Lookup, reply mail.Reply, now mail.Instant) {
 			s.silent.young--
 		}
 	}
-	if reply.Temporary() && now >= l.begun.Add(slowPatience) {
+	switch {
+	case !reply.Temporary():
+		s.silent.heard(l.Nexthop, now)
+	case l.TLS == mail.TLSRequired: // it may be the domain's policy that is searched for
+	case now >= l.begun.Add(slowPatience):
 		s.silent.heardNothing(l, reply, now)
-	} else {
+	default:
 		s.silent.heard(l.Nexthop, now)
 	}
 	s.parked.letBack(l)

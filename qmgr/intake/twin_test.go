@@ -305,9 +305,9 @@ func (w *lookupWorld) step() {
 // key is what is looked up: one of a few names in two zones, or of many.
 func (w *lookupWorld) key() Key {
 	if w.rng.IntN(2) == 0 {
-		return Key{"smtp", fmt.Sprintf("%d.a%d.test", w.rng.IntN(4), w.rng.IntN(2))}
+		return Key{"smtp", fmt.Sprintf("%d.a%d.test", w.rng.IntN(4), w.rng.IntN(2)), 0}
 	}
-	return Key{"smtp", fmt.Sprintf("x.%d.test", w.rng.IntN(100))}
+	return Key{"smtp", fmt.Sprintf("x.%d.test", w.rng.IntN(100)), 0}
 }
 
 // need returns the lookup of a key.

@@ -119,6 +119,8 @@ var dialWords = map[string]mail.OpenedConnection{
 		Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "cannot assign requested address"}},
 	"insecure": {Insecure: true,
 		Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 7, Detail: 5}, Text: "the certificate has expired"}},
+	"unfit": {Insecure: true,
+		Reply: mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7, Detail: 30}, Text: "REQUIRETLS is not offered"}},
 	"sockets": {Unavailable: true,
 		Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "too many open files"}},
 }
@@ -128,7 +130,7 @@ func (s *script) dialed(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	o, ok := dialWords[l.Word(tb, 1)]
 	if !ok {
-		tb.Fatalf("%s: dialing ends with ok, fail, busy, self, unbound, insecure or sockets", l.Pos)
+		tb.Fatalf("%s: dialing ends with ok, fail, busy, self, unbound, insecure, unfit or sockets", l.Pos)
 	}
 	o.Level, o.Mails, o.RTT = level(tb, l, o.Level), l.Int(tb, "mails", 0), l.Duration(tb, "rtt", 0)
 	var ids []qmgr.ConnID

@@ -125,6 +125,15 @@ func (s *script) arrive(tb testing.TB, l *golden.Line) {
 	s.world.Keep = l.Duration(tb, "keep", 0)
 	m := s.world.Store(mail.Address(l.Str("from", "s@x.test")), recipients)
 	m.Envelope.Size = int64(l.Int(tb, "size", 1000))
+	switch l.Str("tls", "") {
+	case "":
+	case "required":
+		m.Envelope.TLS = mail.TLSRequired
+	case "optional":
+		m.Envelope.TLS = mail.TLSOptional
+	default:
+		tb.Fatalf("%s: tls= is required or optional", l.Pos)
+	}
 	s.names[name], s.text[m.Envelope.ID] = m.Envelope.ID, name
 	s.known = append(s.known, name)
 	if l.Name == "arrive" {

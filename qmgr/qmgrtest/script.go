@@ -31,7 +31,7 @@ import (
 //	lookup DOMAIN …             like route, but it needs a lookup every time; "*" for all others
 //	found NEXTHOP…              end lookups
 //	verify NUMBER NEXTHOP client=ADDRESS [to=RECIPIENT] [routed] [site=S] [transport=T]
-//	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N] [keep=TIME]
+//	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N] [keep=TIME] [tls=required|optional]
 //	store NAME …                like arrive, but the core is not notified
 //	late NAME                   the core is notified of a stored message, in the state it had then
 //	                            LIST: addresses; 3*a.test: three recipients there; 3*distinct: each elsewhere
@@ -43,7 +43,7 @@ import (
 //	worked HOST…                hosts of transport smtp have accepted mail now
 //	dial N HOW [level=L] [mails=N] [rtt=TIME]
 //	                            end dialing (with "hand dial"): N is a connection, 3-5 or all;
-//	                            HOW is ok, fail, busy, self, unbound, sockets
+//	                            HOW is ok, fail, busy, self, unbound, insecure, unfit, sockets
 //	sent N HOW                  end the oldest transaction of connections; HOW may also be mute,
 //	                            for a call-out whose sender is refused
 //	close N WHY [HOW]           end connections, after their transactions, which end as HOW says;

@@ -317,12 +317,13 @@ func (w *World) Answer(a qmgr.Action) {
 		}
 		w.Step(qmgr.Recipients{ID: a.ID, Batch: m.batch(a.From, a.Max)})
 	case qmgr.Route:
-		w.Step(qmgr.Routed{ID: a.ID, Routes: w.routes(a.Recipients)})
+		w.Step(qmgr.Routed{ID: a.ID, Routes: w.routes(a.TLS, a.Recipients)})
 	case qmgr.Lookup:
 		to, ok := w.Lookups[a.Nexthop]
 		if !ok {
 			to = mail.Route{Transport: a.Transport, Nexthop: a.Nexthop}
 		}
+		to.Security += asked[a.TLS]
 		w.Step(qmgr.LookedUp{Lookup: a.Lookup, Route: to})
 	case qmgr.Change:
 		w.Step(qmgr.Changed{Changed: w.apply(a.Change)})
@@ -371,7 +372,7 @@ func (w *World) broken(trouble map[mail.QueueID]qmgr.Trouble, id mail.QueueID, m
 	return true
 }
 
-func (w *World) routes(recipients []mail.Recipient) []mail.Route {
+func (w *World) routes(request mail.TLSRequest, recipients []mail.Recipient) []mail.Route {
 	out := make([]mail.Route, len(recipients))
 	for i, r := range recipients {
 		domain := r.Address.Domain()
@@ -381,11 +382,16 @@ func (w *World) routes(recipients []mail.Recipient) []mail.Route {
 		}
 		if w.looksUp(known) {
 			known.Site, known.NeedsLookup = "", true
+		} else if known.Reply.IsZero() {
+			known.Security += asked[request]
 		}
 		out[i] = known
 	}
 	return out
 }
+
+// asked is how demands end of mail that asks for REQUIRETLS.
+var asked = map[mail.TLSRequest]string{mail.TLSRequired: "+requiretls", mail.TLSWanted: "+wants-requiretls"}
 
 func (w *World) looksUp(r mail.Route) bool {
 	_, one := w.Lookups[r.Nexthop]

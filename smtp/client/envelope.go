@@ -24,6 +24,8 @@ func (s *Session) admit(t *Transaction) {
 		t.settle(Pending, Failed, local(554, 5, 6, 3, s.cfg.Peer+" does not offer 8BITMIME, which the content needs"))
 	case !ascii(string(e.Sender)) && !s.caps.UTF8:
 		t.settle(Pending, Failed, local(553, 5, 6, 7, s.cfg.Peer+" does not offer SMTPUTF8, which the sender's address needs"))
+	case t.RequireTLS && !s.caps.RequireTLS:
+		t.settle(Pending, Failed, local(550, 5, 7, 30, s.cfg.Peer+" does not offer REQUIRETLS, which the sender demands"))
 	default:
 		s.admitRecipients(t)
 	}
@@ -112,6 +114,9 @@ func (s *Session) writeMail(t *Transaction) {
 	if s.caps.Priority && e.Priority != 0 {
 		b = append(b, " MT-PRIORITY="...)
 		b = strconv.AppendInt(b, int64(e.Priority), 10)
+	}
+	if t.RequireTLS {
+		b = append(b, " REQUIRETLS"...)
 	}
 	s.mails++
 	s.promised--

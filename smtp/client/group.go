@@ -99,7 +99,7 @@ func (s *Session) open(t *Transaction) {
 // refusals become known only later.
 func (s *Session) streamable(t *Transaction) bool {
 	most := s.caps.Limits.Mails
-	return s.level == Stream && s.mails > 0 && !t.Unstreamed && !t.Callout &&
+	return s.level == Stream && s.mails > 0 && !t.Unstreamed && !t.RequireTLS && !t.Callout &&
 		(most == 0 || s.mails < most-2) &&
 		t.Envelope.Size > 0 && t.Envelope.Size <= StreamSizeMax && len(t.Recipients) <= StreamRecipientsMax
 }

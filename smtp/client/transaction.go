@@ -85,6 +85,9 @@ type Transaction struct {
 	// mail that only servers with certain extensions may get (REQUIRETLS), or
 	// that must not be delivered twice.
 	Unstreamed bool
+	// RequireTLS demands REQUIRETLS of the server, and passes that on (RFC 8689): the host
+	// has secured the session as that must be.
+	RequireTLS bool
 	// Callout only asks whether the recipients would be accepted, with RSET in
 	// place of DATA. Recipients that would be accepted are Delivered;
 	// SenderRefused reports whether the server's answer was about the sender
@@ -155,7 +158,7 @@ func (t *Transaction) begin() {
 		results = append(results, Result{})
 	}
 	*t = Transaction{
-		Envelope: t.Envelope, Recipients: t.Recipients, Unstreamed: t.Unstreamed, Callout: t.Callout,
+		Envelope: t.Envelope, Recipients: t.Recipients, Unstreamed: t.Unstreamed, RequireTLS: t.RequireTLS, Callout: t.Callout,
 		Results: results, state: txQueued,
 	}
 }

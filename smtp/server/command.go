@@ -251,6 +251,9 @@ func (s *Session) extensions() {
 		s.out = strconv.AppendInt(s.out, int64(most/time.Second), 10)
 		s.out = append(append(append(s.out, ' '), smtp.FormatHoldUntil(s.peer.Begun.Add(most))...), "\r\n"...)
 	}
+	if s.peer.RequireTLS && s.security.Encrypted() { // RFC 8689 2: not before
+		s.line250("REQUIRETLS")
+	}
 	if s.peer.RecipientLimit != Unlimited {
 		s.out = append(s.out, "250-LIMITS RCPTMAX="...)
 		s.out = strconv.AppendInt(s.out, int64(s.peer.RecipientLimit), 10)

@@ -179,6 +179,8 @@ type Peer struct {
 	Begun         mail.Instant
 	// TLS is whether STARTTLS is offered, or required.
 	TLS TLS
+	// RequireTLS is whether REQUIRETLS is offered (RFC 8689) in sessions that are encrypted.
+	RequireTLS bool
 	// Mechanisms are those of AUTH that may be offered, none if AUTH is not known. Those that
 	// show the password are offered with TLS only.
 	Mechanisms smtp.Mechanisms

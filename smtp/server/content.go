@@ -316,6 +316,7 @@ func (s *Session) endContent(command string) {
 		Body:       s.tx.mail.Body,
 		SMTPUTF8:   s.tx.mail.SMTPUTF8,
 		Priority:   s.tx.mail.Priority,
+		TLS:        s.tx.tls(),
 		Size:       s.body.handed + int64(len(s.body.trace)),
 		Recipients: s.tx.distinct,
 		Client:     s.client(),

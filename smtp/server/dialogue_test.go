@@ -334,6 +334,8 @@ func (d *dialogue) set(rest string) error {
 	case "tls":
 		d.peer.TLS = map[string]TLS{"offered": TLSOffered, "required": TLSRequired}[value]
 		return nil
+	case "requiretls":
+		d.peer.RequireTLS = true
 	case "auth":
 		for name := range strings.FieldsSeq(value) {
 			d.peer.Mechanisms |= smtp.ParseMechanism(name)

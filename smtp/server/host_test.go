@@ -211,6 +211,9 @@ func (m *message) String() string {
 		fmt.Fprintf(&b, " body=%s", e.Body)
 	}
 	fmt.Fprintf(&b, " with %s", e.Client.Proto)
+	if e.TLS == mail.TLSRequired {
+		b.WriteString(" requiring TLS")
+	}
 	return b.String()
 }
 

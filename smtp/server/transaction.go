@@ -25,6 +25,14 @@ type transaction struct {
 	seen      map[mail.Recipient]struct{} // used from the second distinct recipient on
 }
 
+// tls returns what the client has asked of the security of the message's way.
+func (tx *transaction) tls() mail.TLSRequest {
+	if tx.mail.RequireTLS {
+		return mail.TLSRequired
+	}
+	return mail.TLSUnset
+}
+
 type txState uint8
 
 const (
@@ -69,6 +77,14 @@ func (s *Session) mail(arg []byte) {
 	}
 	if m.Held && s.peer.FutureRelease == 0 {
 		s.refuse(smtp.FaultParamUnknown.Reply(smtp.VerbMAIL))
+		return
+	}
+	if m.RequireTLS && !s.peer.RequireTLS {
+		s.refuse(smtp.FaultParamUnknown.Reply(smtp.VerbMAIL))
+		return
+	}
+	if m.RequireTLS && !s.security.Encrypted() {
+		s.refuse(reply(530, 7, 10, "Error: REQUIRETLS is for sessions under TLS"))
 		return
 	}
 	if s.cfg.SizeLimit != Unlimited && m.Size > s.cfg.SizeLimit {

@@ -154,6 +154,12 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	case d.Waiting == d.Total && d.State != admin.StateCorrupt:
 		line("Attempts", "none yet")
 	}
+	switch d.TLS {
+	case "required":
+		line("TLS", "required on all of its way, by REQUIRETLS")
+	case "optional":
+		line("TLS", "not required, by TLS-Required: No")
+	}
 	if d.EnvID != "" || d.Ret != "" {
 		line("DSN", "%s", dsnText(d))
 	}
