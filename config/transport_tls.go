@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -130,6 +131,18 @@ func (c *Config) securityTable() *tlspolicy.Table {
 		return nil // two destinations have the same domain, which is refused
 	}
 	return table
+}
+
+// SameSecurity reports whether two configurations demand the same of the security of connections to
+// receivers. Transports that only one of them has do not count.
+func (c *Config) SameSecurity(other *Config) bool {
+	for name, t := range c.Transports {
+		o, both := other.Transports[name]
+		if both && (!reflect.DeepEqual(t.SMTP.policy(), o.SMTP.policy()) || t.SMTP.RequireTLS != o.SMTP.RequireTLS) {
+			return false
+		}
+	}
+	return reflect.DeepEqual(c.securityRules(), other.securityRules())
 }
 
 // checkSecurity complains about TLS policies that say too much or too little.

@@ -62,6 +62,9 @@ func (d *Driver) Configure(cfg Config) error {
 	return nil
 }
 
+// Reroute has the mail that waits routed again, by the Router that is in force now.
+func (d *Driver) Reroute() { d.inbox.event(qmgr.Reroute{}) }
+
 // Drain makes Run return when there is nothing left to try: when all mail in the
 // spool, including that reported before by Arrived, is done or held. It is for
 // hosts whose input is finite; it does not wait.

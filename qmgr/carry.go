@@ -84,7 +84,7 @@ func (q *Qmgr) untry(c *conns.Conn) {
 		if q.conns.Untried(c, uint64(id), q.now) {
 			q.ease(m)
 		}
-		q.putBack(e, slices.Clone(e.Recipients))
+		q.putBack(id, e, slices.Clone(e.Recipients))
 		q.finish(e)
 		q.attend(m)
 	}
@@ -98,7 +98,7 @@ func (q *Qmgr) ease(m *message) {
 
 // putBack makes recipients whose turn did not come wait again, before all that
 // wait for the same destination.
-func (q *Qmgr) putBack(e *sched.Entry, untried []mail.Recipient) {
+func (q *Qmgr) putBack(id EntryID, e *sched.Entry, untried []mail.Recipient) {
 	m, t := messageOf(e.Message), queueOf(e.Destination()).transport
 	if m.order != orderNone || m.callout != nil && !m.callout.InTime() {
 		m.left = true
@@ -107,6 +107,8 @@ func (q *Qmgr) putBack(e *sched.Entry, untried []mail.Recipient) {
 	back := e.PutBack(untried)
 	q.hold(m, len(untried))
 	switch d := queueOf(e.Destination()); {
+	case id <= q.rerouted.entry && d.site != nil:
+		q.routeAgain(m)
 	case d.dead() && d.source != nil:
 		q.bindEntryAnew(back)
 	case d.dead():

@@ -208,6 +208,9 @@ type SelectTransport struct{ Pending map[string]int }
 // became smaller are reached by not starting anything new.
 type Configure struct{ Config Config }
 
+// Reroute says that routes may be others than before: what waits for connections is routed again.
+type Reroute struct{}
+
 // AdjustWarmup asks to change where a source is in its warm-up plan. An order that cannot be
 // obeyed, because the source has no warm-up for example, is answered by a Note.
 type AdjustWarmup struct{ Order warmup.Order }
@@ -243,6 +246,7 @@ func (AgentReady) event()      {}
 func (SelectTransport) event() {}
 func (AdjustWarmup) event()    {}
 func (Configure) event()       {}
+func (Reroute) event()         {}
 func (Halt) event()            {}
 
 func (AgentUnavailable) event() {}

@@ -58,6 +58,10 @@ func (q *Qmgr) endLookup(l *intake.Lookup, to mail.Route) {
 	}
 	for j := q.lookups.NextJob(l); j != nil; j = q.lookups.NextJob(l) {
 		m := messageOf(j.Message())
+		if l.ID() <= q.rerouted.lookup {
+			q.lookUpAgain(m, j)
+			continue
+		}
 		q.bindJob(m, j, to)
 		m.AllRead()
 		q.attend(m)

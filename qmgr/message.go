@@ -51,6 +51,7 @@ type reading struct {
 	next     uint32           // index from which to read on
 	unrouted []mail.Recipient // sent with Route, not yet answered
 	routing  intake.Routing   // those whose routes are being looked up
+	outdated bool             // an outstanding answer may be that of routes before the last Reroute
 }
 
 // round is what has become of recipients since the message came into core, as far as its

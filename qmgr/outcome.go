@@ -33,7 +33,7 @@ func (q *Qmgr) delivered(ev Delivered) {
 	q.measure(queueOf(e.Destination()), ev.Result.Measure)
 	q.judgeWarmup(&v, ev.Result.Outcomes)
 	if untried := q.noteOutcomes(m, e, ev.Result.Outcomes); len(untried) > 0 {
-		q.putBack(e, untried)
+		q.putBack(ev.Entry, e, untried)
 	}
 	q.finish(e)
 	q.refillInTurn(m)

@@ -529,6 +529,9 @@ func (c *chaos) operate() {
 			c.t.Fatal(err) // the core would ignore it
 		}
 		c.w.Step(qmgr.Configure{Config: c.cfg})
+		if c.r.IntN(2) == 0 {
+			c.w.Step(qmgr.Reroute{})
+		}
 		if c.r.Permille(300) {
 			o := warmup.Order{Key: warmup.Key{Source: fmt.Sprint("s", c.r.IntN(4)), Site: []string{"", "d1.test", "d2.test"}[c.r.IntN(3)]}, Kind: warmup.OrderKind(c.r.IntN(4)), Day: 1 + c.r.IntN(4)}
 			c.w.Step(qmgr.AdjustWarmup{Order: o})

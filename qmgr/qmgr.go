@@ -83,6 +83,7 @@ type delivering struct {
 	paused     sched.Pause
 	busy       map[EntryID]*delivery
 	lastEntry  EntryID
+	rerouted   rerouting
 	shapes     *shape.Table
 	shares     *fair.Rules
 	sources    sources
@@ -231,6 +232,8 @@ func (q *Qmgr) handle(ev Event) {
 		q.adjustWarmup(ev.Order)
 	case Configure:
 		q.configure(ev.Config)
+	case Reroute:
+		q.reroute()
 	case Halt:
 		q.halt = true
 		q.hangupAll(q.conns.Halt()) // each ends as soon as what is under way there has ended

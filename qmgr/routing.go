@@ -42,8 +42,7 @@ func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
 	m.unrouted = append(m.unrouted[:0], b.Recipients...)
 	m.Unbound += len(m.unrouted)
 	q.hold(m, len(m.unrouted))
-	m.await(awaitsRoute)
-	q.emit(Route{ID: m.ID, Recipients: append([]mail.Recipient(nil), b.Recipients...), Sender: q.routeSender(m), TLS: m.env.TLSAsked()})
+	q.askRoutes(m)
 }
 
 // routeSender returns the sender on which the routes of a message depend.
@@ -75,6 +74,7 @@ func (q *Qmgr) routed(ev Routed) {
 		q.stocks.bound = stock.Emptied(q.stocks.bound)
 	}
 	m.AllRead()
+	q.update(m)
 	q.resume(m)
 	q.attend(m)
 }
@@ -348,6 +348,7 @@ func (q *Qmgr) recipientsRead(ev Recipients) {
 		q.recipients.Reserve(&m.Message, 0)
 	}
 	q.takeBatch(m, ev.Batch)
+	q.update(m)
 	q.resume(m)
 	q.attend(m)
 }

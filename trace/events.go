@@ -147,6 +147,7 @@ var eventKinds = []kind[qmgr.Event]{
 		c.reply("reply", &e.Reply)
 	}),
 	kindOf[qmgr.Event]("select-transport", func(c *codec, e *qmgr.SelectTransport) { c.pending(e) }),
+	kindOf[qmgr.Event]("reroute", func(*codec, *qmgr.Reroute) {}),
 	kindOf[qmgr.Event]("configure", func(c *codec, e *qmgr.Configure) { c.config(&e.Config) }),
 	kindOf[qmgr.Event]("halt", func(*codec, *qmgr.Halt) {}),
 }

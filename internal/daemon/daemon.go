@@ -519,6 +519,9 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	if err := d.driver.Configure(core); err != nil {
 		return nil, err
 	}
+	if !cfg.SameSecurity(d.current) {
+		d.driver.Reroute()
+	}
 	if had := len(d.current.Routes); had > 0 && len(cfg.Routes) == 0 { // more often a mistake than a wish
 		d.log.Warn("the configuration has no [routes] after the reload", "routes", 0, "had", had)
 	}

@@ -293,6 +293,9 @@ type Turn struct {
 	routing *Routing
 }
 
+// Last returns the ID of the lookup that began last; 0 if none has.
+func (s *Lookups) Last() LookupID { return s.last }
+
 // Idle reports whether nothing is being looked up, or waits for that.
 func (s *Lookups) Idle() bool { return len(s.known) == 0 }
 

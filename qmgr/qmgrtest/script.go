@@ -29,6 +29,7 @@ import (
 //	hand WORD…                  answer these actions only on command
 //	route DOMAIN [transport=T] [nexthop=N] [site=S] [reply="550 5.1.2 text"]
 //	lookup DOMAIN …             like route, but it needs a lookup every time; "*" for all others
+//	reroute                     what waits is routed again
 //	found NEXTHOP…              end lookups
 //	verify NUMBER NEXTHOP client=ADDRESS [to=RECIPIENT] [routed] [site=S] [transport=T]
 //	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N] [keep=TIME] [tls=required|optional]
@@ -141,6 +142,8 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.zone(tb, l)
 	case "dial", "sent", "close":
 		s.converse(tb, l)
+	case "reroute":
+		s.world.Step(qmgr.Reroute{})
 	case "arrive", "store":
 		s.arrive(tb, l)
 	case "late":
