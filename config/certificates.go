@@ -201,7 +201,7 @@ func (c *Config) CheckFiles(now time.Time) ([]Warning, error) {
 	if err := errors.Join(credentials, err, clients, rewriting, logins, certification, classes, signatures, c.checkIdentities()); err != nil {
 		return nil, err
 	}
-	return append(c.ExpiryWarnings(set, now), c.missingPrograms()...), nil
+	return append(append(c.ExpiryWarnings(set, now), c.missingPrograms()...), c.unreachableMilters()...), nil
 }
 
 // checkIdentities returns what is wrong with the files of TLS to receivers. What several

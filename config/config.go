@@ -56,6 +56,7 @@ type Config struct {
 	Certificates     []certificate.Pair // likewise
 	ACME             ACME
 	HeaderRules      []HeaderRule // likewise
+	Milters          []Milter     // likewise
 	ProxyInterfaces  []netip.Addr
 	MyNetworks       []netip.Prefix
 	RelayDomains     []string

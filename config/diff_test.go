@@ -89,7 +89,7 @@ func at(all []Change, i int) any {
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
 	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c),
-		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.RouteFiles, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses, c.Feedback}
+		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.RouteFiles, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses, c.Feedback, milters(c)}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup, c.Maildrop,
 		c.Log, d.Grace, d.Readers, c.DKIM.Concurrency, c.TLSReports,
@@ -98,6 +98,15 @@ func effects(c *Config) (reloaded, started []any) {
 		started = append(started, c.Transports[name].Type)
 	}
 	return reloaded, started
+}
+
+// milters returns the milters as package inbound gets them.
+func milters(c *Config) *inbound.Milters {
+	set, _, err := c.MakeMilters(nil, nil)
+	if err != nil {
+		panic(err)
+	}
+	return set
 }
 
 // terms returns the listeners as package inbound gets them.
@@ -218,6 +227,20 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 				value = map[string]string{"purpose": `"submission"`, "tls": `"none"`}[p.Name]
 			case "group":
 				header, value = "[[listener]]\naddress = \"unix:/run/x\"\n", `"mail"`
+			}
+		case tableMilter:
+			header = "[[milter]]\nname = \"m\"\naddress = \"inet:h:1\"\n"
+			switch p.Name {
+			case "name":
+				header, usual, value = "[[milter]]\naddress = \"inet:h:1\"\n", "name = \"m\"\n", `"n"`
+			case "address":
+				header, usual, value = "[[milter]]\nname = \"m\"\n", "address = \"inet:h:1\"\n", `"inet:h:2"`
+			case "listener":
+				header, value = "[[listener]]\nname = \"l\"\naddress = \":26\"\n"+header, `["l"]`
+			case "purpose":
+				value = `["submission"]`
+			case "daemon_name":
+				value = `"x"`
 			}
 		case tableHeaderRule:
 			header = "[[header_rule]]\n"

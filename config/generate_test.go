@@ -207,6 +207,8 @@ func Reference() string {
 	describeAll(&b, tableCertificate, certificateParameters, standardCertificate())
 	b.WriteString(referenceHeaderRules)
 	describeAll(&b, tableHeaderRule, headerRuleParameters, standardHeaderRule())
+	b.WriteString(referenceMilters)
+	describeAll(&b, tableMilter, milterParameters, standardMilter())
 	b.WriteString(referenceTransports)
 	for _, p := range transportParameters {
 		standard := describe(p, tableTransport, literal(p.plain(&standard.Defaults)))
@@ -352,6 +354,22 @@ const referenceCertificates = `
 Each table is a certificate that listeners show to clients of TLS; see docs/tls.md. The first is for clients that ask for no
 name, or for one that no certificate has. A reload reads all files again, also those that have not changed their names; if
 one cannot be used, the certificates in force stay.
+`
+
+const referenceMilters = `
+## Mail filters: [[milter]]
+
+Each table is a mail filter (milter) that sees messages as they arrive, and may refuse, hold or change them; see
+docs/milters.md. They are asked in their order. A reload replaces them for clients that send their first message after it.
+
+` + "```toml" + `
+[[milter]]
+name = "opendkim"
+address = "unix:/run/opendkim/opendkim.sock"
+purpose = ["submission", "submissions"]
+non_smtpd = true
+on_failure = "tempfail"
+` + "```" + `
 `
 
 const referenceHeaderRules = `

@@ -33,7 +33,7 @@ type placedRule struct {
 
 func (l *loader) load(root *tomlfile.Table) {
 	l.broken, l.failed = l.src.Unread() > 0, make(map[string]bool)
-	var transports, destinations, routes, senderRoutes, classes, tenants, sources, pools, warmups, listeners, certificates, headerRules, keys, replyRules *tomlfile.Entry
+	var transports, destinations, routes, senderRoutes, classes, tenants, sources, pools, warmups, listeners, certificates, headerRules, milters, keys, replyRules *tomlfile.Entry
 	for _, e := range root.Entries {
 		switch e.Name {
 		case tableTransport:
@@ -64,6 +64,8 @@ func (l *loader) load(root *tomlfile.Table) {
 			certificates = e
 		case tableHeaderRule:
 			headerRules = e
+		case tableMilter:
+			milters = e
 		case tableDNS, tableTLSReports, tableFeedback, tableSpool, tableLog:
 			if t := l.asTable(e, e.Name); t != nil {
 				l.setAll(e.Name, t)
@@ -75,6 +77,7 @@ func (l *loader) load(root *tomlfile.Table) {
 	l.certificates(certificates)
 	l.listeners(listeners)
 	l.headerRules(headerRules)
+	l.milters(milters)
 	l.transports(transports)
 	l.destinations(destinations)
 	l.c.Routes = l.routesIn(tableRoutes, routes, route.ParseRule)
@@ -217,7 +220,7 @@ func (l *loader) transports(all *tomlfile.Entry) {
 var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM, tableReplyRule}
 
 // listedTables are the lists of tables.
-var listedTables = []string{tableListener, tableCertificate, tableHeaderRule}
+var listedTables = []string{tableListener, tableCertificate, tableHeaderRule, tableMilter}
 
 // namesTables reports whether a table contains tables with names.
 func namesTables(name string) bool {

@@ -116,6 +116,12 @@ func listed(p Parameter) (header, known, full string) {
 		return "[[certificate]]\n", "cert = \"/c\"\n", `certificate."/c"`
 	case p.Table == tableHeaderRule:
 		return "[[header_rule]]\n", map[bool]string{true: "", false: "field = \"A\"\n"}[p.Name == "field"], "header_rule.1"
+	case p.Table == tableMilter && p.Name == "address":
+		return "[[milter]]\n", "name = \"x\"\n", "milter.x"
+	case p.Table == tableMilter && p.Name == "name":
+		return "[[milter]]\n", "address = \"inet:h:1\"\n", "milter.\"inet:h:1\""
+	case p.Table == tableMilter:
+		return "[[milter]]\n", "name = \"x\"\naddress = \"inet:h:1\"\n", "milter.x"
 	case p.Table == tableListener && p.Name == "name":
 		return "[[listener]]\n", "address = \":25\"\n", `listener."[::]:25"`
 	case p.Table == tableListener && p.Name == "address":

@@ -200,6 +200,10 @@ func Parameters() []Parameter {
 	for _, p := range headerRuleParameters {
 		all = append(all, describe(p, tableHeaderRule, literal(p.plain(&rule))))
 	}
+	filter := standardMilter()
+	for _, p := range milterParameters {
+		all = append(all, describe(p, tableMilter, literal(p.plain(&filter))))
+	}
 	return all
 }
 

@@ -29,6 +29,7 @@ const (
 	tableListener     = "listener"    // a list
 	tableCertificate  = "certificate" // a list
 	tableHeaderRule   = "header_rule" // a list
+	tableMilter       = "milter"      // a list
 	tableReplyRule    = "reply_rule"
 )
 

@@ -78,6 +78,7 @@ func (s *shower) tables() []shownTable {
 	all = append(all, s.listenerTables()...)
 	all = append(all, s.certificateTables()...)
 	all = append(all, s.headerRuleTables()...)
+	all = append(all, s.milterTables()...)
 	all = append(all, s.transports()...)
 	all = append(all, s.destinations()...)
 	all = append(all, s.flowTables()...)

@@ -194,6 +194,18 @@ func samples(p Parameter) []string {
 	if p.Table == tableCertificate {
 		return nil // right only together with the other
 	}
+	if p.Table == tableMilter {
+		switch p.Name {
+		case "name", "daemon_name":
+			return []string{`"mail-filter"`}
+		case "address":
+			return []string{`"unix:/run/f.sock"`, `"inet:[::1]:8891"`}
+		case "listener":
+			return []string{`[]`}
+		case "purpose":
+			return []string{`["relay", "submission"]`}
+		}
+	}
 	if p.Table == tableHeaderRule {
 		switch p.Name {
 		case "match":
@@ -434,6 +446,14 @@ func randomFile(rng *rand.Rand) string {
 				table(to).WriteString("field = \"X\"\n")
 			} else if tables[to] != nil && p.Name == "field" {
 				continue
+			}
+		case tableMilter:
+			to = fmt.Sprint(tableMilter, " ", rng.IntN(2))
+			if p.Name == "name" || p.Name == "address" {
+				continue
+			}
+			if tables[to] == nil {
+				fmt.Fprintf(table(to), "name = %q\naddress = \"inet:h:1\"\n", to)
 			}
 		case tableListener:
 			to = fmt.Sprint(tableListener, " ", rng.IntN(3))

@@ -160,6 +160,8 @@ func namesOf(table string) []string {
 		return appendNames(names, certificateParameters)
 	case tableHeaderRule:
 		return appendNames(names, headerRuleParameters)
+	case tableMilter:
+		return appendNames(names, milterParameters)
 	}
 	for _, s := range sections {
 		if s.table != table {

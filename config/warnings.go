@@ -49,6 +49,7 @@ func (c *Config) Warnings() []Warning {
 	w.replyRules()
 	w.tlsReports()
 	w.feedback()
+	w.milters()
 	return w.list
 }
 

@@ -106,6 +106,8 @@ type Config struct {
 	Flows *flow.Rules
 	// Edits are made to messages, until Server.SetEdits replaces them; nil makes none.
 	Edits *Edits
+	// Milters are asked about messages, until Server.SetMilters replaces them; nil: none are.
+	Milters *Milters
 	// Quotas limit what classes, tenants and flows have waiting and send; nil does not. A
 	// message that is not classified has no limits.
 	Quotas *Quotas

@@ -51,6 +51,7 @@ type connection struct {
 	origin   *flow.Client  // of all messages
 	rules    *flow.Rules   // by which the message is classified; nil: it is not
 	ahead    foreseen      // of the message, for quotas
+	screen   screening     // by filters
 
 	patience  patience
 	settled   bool
@@ -117,11 +118,11 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 	case *server.Begin:
 		c.begin(ctx, r)
 	case *server.Recipient:
-		c.session.Answer(c.addRecipient(ctx, r))
+		c.answer(c.addRecipient(ctx, r))
 	case *server.Content:
 		c.session.Answer(c.failure(ctx, "write", c.content(r)))
 	case *server.Commit:
-		c.session.Answer(c.commit(ctx, r))
+		c.answer(c.commit(ctx, r))
 	case *server.Abort:
 		c.abort()
 	case *server.StartTLS:
@@ -190,6 +191,12 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 		c.session.Answer(c.failure(ctx, "begin", err))
 		return
 	}
+	if refusal := c.screenSender(ctx, r, draft.ID()); !refusal.IsZero() {
+		draft.Abort()
+		c.releaseEdits()
+		c.answer(refusal)
+		return
+	}
 	now := time.Now()
 	c.draft, c.release = draft, release
 	c.beginHeader(now)
@@ -206,11 +213,15 @@ func (c *connection) addRecipient(ctx context.Context, r *server.Recipient) mail
 	if refusal := c.roomFor(); !refusal.IsZero() {
 		return refusal
 	}
+	c.screen.given = r.Recipient.Address
 	if c.edits.Addresses != nil {
 		return c.addRewritten(ctx, r)
 	}
 	if reason := c.verify(ctx, r.Client, r.Recipient.Address); !reason.IsZero() {
 		return about(r.Recipient.Address, reason)
+	}
+	if refusal := c.screenRecipient(ctx, r); !refusal.IsZero() {
+		return refusal
 	}
 	return c.failure(ctx, "add recipient", c.add(r.Recipient))
 }
@@ -243,10 +254,16 @@ func (c *connection) verify(ctx context.Context, client mail.Client, recipient m
 func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 	draft, e := c.draft, r.Envelope
 	refusal := c.endEdits(ctx, &e)
+	var hold string
+	var discard bool
+	if c.screen.message != nil && refusal.IsZero() {
+		hold, discard, refusal = c.screenContent(ctx, &e)
+	}
 	c.draft = nil
 	c.releaseEdits()
+	c.endScreening()
 	c.patience.endTransaction()
-	if !refusal.IsZero() {
+	if discard || !refusal.IsZero() {
 		draft.Abort()
 		return refusal
 	}
@@ -266,7 +283,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		}
 		return refusal
 	}
-	if err := draft.Commit(ctx, e); err != nil {
+	if err := draft.Commit(ctx, e, hold); err != nil {
 		retract()
 		return c.failure(ctx, "commit", err)
 	}
@@ -278,7 +295,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		logline.Log(c.server.cfg.Logger, slog.LevelInfo, "accepted",
 			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.name()),
 			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
-			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), kept(e.Release), c.loggedIn(), c.secured(), asks(e.TLS), forwarded(&r.Forwarded))
+			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), kept(e.Release), c.loggedIn(), c.secured(), asks(e.TLS), forwarded(&r.Forwarded), heldFor(hold))
 	}
 	return mail.Reply{}
 }
@@ -323,6 +340,14 @@ func asks(r mail.TLSRequest) slog.Attr {
 	return slog.String("requiretls", map[mail.TLSRequest]string{mail.TLSRequired: "yes", mail.TLSOptional: "no"}[r])
 }
 
+// heldFor returns why a message is held for the log, nothing if it is not.
+func heldFor(reason string) slog.Attr {
+	if reason == "" {
+		return slog.Attr{}
+	}
+	return slog.String("hold", reason)
+}
+
 // classify returns the flow of a message. A class that the client has named and that
 // does not exist is only logged: to refuse the message would be worse than a wrong
 // class.
@@ -341,6 +366,7 @@ func (c *connection) abort() {
 	draft := c.draft
 	c.draft = nil
 	c.releaseEdits()
+	c.endScreening()
 	c.patience.endTransaction()
 	draft.Abort()
 }
@@ -513,6 +539,7 @@ func (c *connection) end() {
 	if c.draft != nil {
 		c.abort()
 	}
+	c.forgetClient("")
 }
 
 func (c *connection) shutdown() mail.Reply { return c.goodbye(3, 2, "Service shutting down") }

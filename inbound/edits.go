@@ -101,6 +101,9 @@ func (c *connection) addRewritten(ctx context.Context, r *server.Recipient) mail
 			return about(r.Recipient.Address, reason)
 		}
 	}
+	if refusal := c.screenRecipient(ctx, r); !refusal.IsZero() {
+		return refusal
+	}
 	for _, a := range addresses {
 		one := r.Recipient
 		if one.Address = a; a != r.Recipient.Address && one.ORcpt == "" {
@@ -141,7 +144,7 @@ func (c *connection) addCopies(addresses []mail.Address) error {
 // addOnce adds a recipient unless the draft has the address already.
 func (c *connection) addOnce(r mail.Recipient) error {
 	e := &c.edits
-	key := mail.Address(r.Address.Local() + "@" + strings.ToLower(r.Address.Domain()))
+	key := recipientKey(r.Address)
 	if _, had := e.taken[key]; had {
 		return nil
 	}
@@ -156,7 +159,7 @@ func (c *connection) addOnce(r mail.Recipient) error {
 
 // add adds a recipient to the draft.
 func (c *connection) add(r mail.Recipient) error {
-	err := c.draft.AddRecipient(r)
+	err := c.put(r)
 	if err == nil {
 		c.patience.addRecipient()
 		c.ahead.recipients++
@@ -171,13 +174,13 @@ func (c *connection) content(r *server.Content) error {
 	if c.edits.editor != nil && !r.Trace {
 		octets = c.edits.editor.Next(octets)
 	}
-	_, err := c.draft.Write(octets)
-	return err
+	return c.keep(octets, r.Trace)
 }
 
 // endEdits completes the envelope and writes what the edits add at the end of the content, or
 // returns the reason why the message is refused. The draft is still that of the connection.
 func (c *connection) endEdits(ctx context.Context, e *mail.Envelope) mail.Reply {
+	c.screen.given = ""
 	if c.edits.Addresses != nil {
 		e.Sender = c.edits.sender
 		if err := c.addCopies(c.edits.Addresses.SenderCopies(e.Sender)); err != nil {
@@ -195,8 +198,7 @@ func (c *connection) endEdits(ctx context.Context, e *mail.Envelope) mail.Reply 
 	if len(rest) == 0 {
 		return mail.Reply{}
 	}
-	_, err := c.draft.Write(rest)
-	return c.failure(ctx, "write", err)
+	return c.failure(ctx, "write", c.keep(rest, false))
 }
 
 // releaseEdits ends the edits of the message.

@@ -134,6 +134,7 @@ func (c *connection) identify(f *smtp.Forwarded) {
 		return
 	}
 	c.client.Certificates = Client{}.Certificates // it was the proxy's
+	c.forgetClient(f.Name)
 	c.logOut()
 	if f.Login != "" {
 		user, err := users.CheckName(f.Login)

@@ -30,6 +30,7 @@ type Server struct {
 
 	flows      atomic.Pointer[flow.Rules] // nil: messages are not classified
 	edits      atomic.Pointer[Edits]      // nil: messages stay as they are
+	milters    atomic.Pointer[Milters]    // nil: none
 	editors    sync.Pool                  // of *header.Editor
 	admission  *admission
 	handshakes places
@@ -71,6 +72,7 @@ func New(cfg Config, sink Sink, policy Policy, gate Gate) (*Server, error) {
 	s := &Server{cfg: cfg, sink: sink, policy: policy, gate: gate, admission: newAdmission(&cfg), handshakes: places{limit: cfg.HandshakeLimit, byPrefix: map[netip.Prefix]int{}}, refusals: newLogbook(cfg.Logger)}
 	s.flows.Store(cfg.Flows)
 	s.edits.Store(cfg.Edits)
+	s.milters.Store(cfg.Milters)
 	s.editors.New = func() any { return new(header.Editor) }
 	s.logins.init(&cfg.Auth)
 	s.inputs.New = func() any { return new(inputBuffer) }

@@ -39,10 +39,11 @@ type Draft interface {
 	// committed, if admit agrees: no two drafts take the last place under a limit. admit
 	// must not call the sink.
 	Reserve(f mail.Flow, octets int64, admit func(mail.Waiting) bool) (bool, error)
-	// Commit makes the message durable. The envelope's ID, Size and
+	// Commit makes the message durable, to be held from the first moment if there is a reason
+	// for that. The envelope's ID, Size and
 	// Recipients are set by the draft. When it returns nil the message is
 	// this program's responsibility and a 250 may be sent (RFC 5321 4.2.5).
-	Commit(ctx context.Context, e mail.Envelope) error
+	Commit(ctx context.Context, e mail.Envelope, hold string) error
 	// Abort discards the draft.
 	Abort()
 }

@@ -31,6 +31,7 @@ type memoryDraft struct {
 	recipients []mail.Recipient
 	content    []byte
 	envelope   mail.Envelope
+	held       string // why
 }
 
 func (s *memorySink) Begin(_ context.Context, size int64) (Draft, error) {
@@ -84,7 +85,7 @@ func (d *memoryDraft) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (d *memoryDraft) Commit(ctx context.Context, e mail.Envelope) error {
+func (d *memoryDraft) Commit(ctx context.Context, e mail.Envelope, hold string) error {
 	if d.sink.hold != nil {
 		select {
 		case <-d.sink.hold:
@@ -97,7 +98,7 @@ func (d *memoryDraft) Commit(ctx context.Context, e mail.Envelope) error {
 	if d.sink.commitErr != nil {
 		return d.sink.commitErr
 	}
-	d.envelope = e
+	d.envelope, d.held = e, hold
 	d.sink.messages = append(d.sink.messages, d)
 	return nil
 }
@@ -113,13 +114,13 @@ type nullSink struct{ draft nullDraft }
 
 type nullDraft struct{}
 
-func (s *nullSink) Begin(context.Context, int64) (Draft, error) { return &s.draft, nil }
-func (*nullDraft) ID() mail.QueueID                             { return 1 << 20 }
-func (*nullDraft) AddRecipient(mail.Recipient) error            { return nil }
-func (*nullDraft) Write(p []byte) (int, error)                  { return len(p), nil }
-func (*nullDraft) Commit(context.Context, mail.Envelope) error  { return nil }
-func (*nullDraft) Abort()                                       {}
-func (*nullDraft) Finish(_ *Client, e mail.Envelope) int64      { return e.Size }
+func (s *nullSink) Begin(context.Context, int64) (Draft, error)        { return &s.draft, nil }
+func (*nullDraft) ID() mail.QueueID                                    { return 1 << 20 }
+func (*nullDraft) AddRecipient(mail.Recipient) error                   { return nil }
+func (*nullDraft) Write(p []byte) (int, error)                         { return len(p), nil }
+func (*nullDraft) Commit(context.Context, mail.Envelope, string) error { return nil }
+func (*nullDraft) Abort()                                              {}
+func (*nullDraft) Finish(_ *Client, e mail.Envelope) int64             { return e.Size }
 
 func (s *nullSink) Waiting(mail.Flow) mail.Waiting { return mail.Waiting{} }
 func (*nullDraft) Reserve(_ mail.Flow, _ int64, admit func(mail.Waiting) bool) (bool, error) {

@@ -124,10 +124,13 @@ type Host struct {
 	Scratch string
 	// Room returns an error if there is no room for so many octets in Scratch; nil: there is.
 	Room func(octets int64) error
-	// Note logs an event of a milter. Events with the same name and reason may be counted
-	// instead.
-	Note func(level slog.Level, event, milter, reason string, attributes ...any)
+	// Note logs an event of a milter. Events with the same name, client and reason may be counted
+	// instead, except for EventChanged.
+	Note func(level slog.Level, event, client, reason string, attributes ...any)
 }
+
+// EventChanged is the event of which every occurrence says what has become of a message.
+const EventChanged = "a milter changes a message"
 
 // KeptMax is how much of a content, and of a body that takes its place, is in memory.
 const KeptMax = 64 << 10

@@ -243,7 +243,11 @@ func (s *Session) note(level slog.Level, event string, p *part, what string, att
 	if s.facts.ID != 0 {
 		attributes = append(attributes, "id", s.facts.ID.String())
 	}
-	s.host.Note(level, event, p.milter.cfg.Name, what, attributes...)
+	client := "local"
+	if s.facts.Client.IsValid() {
+		client = s.facts.Client.Addr().String()
+	}
+	s.host.Note(level, event, client, p.milter.cfg.Name+" "+what, attributes...)
 }
 
 // fail leaves a milter that cannot be asked, and does with the message what the operator wants.
@@ -399,7 +403,7 @@ func (s *Session) grant(p *part, w *wish, m *Message, all *Changes) {
 		attributes = append(attributes, "hold", w.Hold)
 	}
 	w.grant(m, all)
-	s.note(slog.LevelInfo, "a milter changes a message", p, "end of content", attributes...)
+	s.note(slog.LevelInfo, EventChanged, p, "end of content", attributes...)
 }
 
 // look tells one milter of the content, and reads what it wants changed.

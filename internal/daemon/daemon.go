@@ -32,6 +32,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/daemon/machine"
 	"github.com/posthaste-mta/posthaste/internal/users"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/milter"
 	"github.com/posthaste-mta/posthaste/mtasts"
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/pipe"
@@ -63,6 +64,7 @@ type Daemon struct {
 	certificates  certificates
 	certification *certification
 	signer        *signer
+	milters       milterSet
 	replies       replyBook
 
 	intake  intakeSockets // of SMTP
@@ -200,7 +202,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	d.feedback.arrived = d.driver.Arrived
 	in := cfg.Inbound()
 	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver, d.feedback}, routing.flows, d.quotas
-	in.Edits = routing.edits
+	in.Edits, in.Milters = routing.edits, routing.milters
 	in.Auth.Users = routing.users
 	d.inbound, err = inbound.New(in, &intake{d.spool, d.signer, d.policy, d.driver.Arrived}, d.policy, d.driver)
 	if err != nil {
@@ -222,6 +224,8 @@ type routing struct {
 	users   *users.File // nil: none
 	replies *replies.Book
 	desk    *deskRules
+	milters *inbound.Milters // nil: none
+	known   map[milter.Config]*milter.Milter
 }
 
 // newRouting makes all of it, or nothing.
@@ -270,6 +274,10 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	if err != nil {
 		return nil, err
 	}
+	milters, known, err := cfg.MakeMilters(d.milters.host(d, cfg.Config), d.milters.known)
+	if err != nil {
+		return nil, err
+	}
 	run := cfg.Pipe()
 	run.Log = d.log
 	programs, err := pipe.New(run, programBodies{d.spool})
@@ -301,7 +309,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	d.sts.private.Store(look.Policy.Reach == route.ReachPrivate)
 	router := resolve.NewRouter(table, resolver, routes)
 	return &routing{relay, flows, newAgentSet(cfg.Config, client, programs, d.feedback, resolver, router), newSigning(keys, cfg.Config), edits, logins, book,
-		&deskRules{boxes, flows, mail.Address(cfg.Feedback.UnparsedTo)}}, nil
+		&deskRules{boxes, flows, mail.Address(cfg.Feedback.UnparsedTo)}, milters, known}, nil
 }
 
 // checkSources returns which addresses of sources are not on this machine. It does not look
@@ -323,10 +331,12 @@ func (d *Daemon) install(r *routing) {
 	d.signer.rules.Store(r.signing)
 	d.replies.p.Store(r.replies)
 	d.feedback.rules.Store(r.desk)
+	d.milters.known = r.known
 	if d.inbound != nil { // after a reload
 		d.inbound.SetFlows(r.flows)
 		d.inbound.SetEdits(r.edits)
 		d.inbound.SetUsers(r.users)
+		d.inbound.SetMilters(r.milters)
 	}
 }
 

@@ -163,7 +163,10 @@ func (d *intakeDraft) Reserve(f mail.Flow, octets int64, admit func(mail.Waiting
 	return ok, intakeError(err)
 }
 
-func (d *intakeDraft) Commit(ctx context.Context, e mail.Envelope) error {
+func (d *intakeDraft) Commit(ctx context.Context, e mail.Envelope, hold string) error {
+	if hold != "" {
+		d.Hold(hold)
+	}
 	err := d.sign(ctx)
 	if err != nil {
 		d.Abort()
@@ -172,7 +175,9 @@ func (d *intakeDraft) Commit(ctx context.Context, e mail.Envelope) error {
 	if err := d.Draft.Commit(ctx, e); err != nil {
 		return intakeError(err)
 	}
-	d.in.arrived(d.Arrival())
+	if hold == "" { // what is held concerns the scheduler when it is released
+		d.in.arrived(d.Arrival())
+	}
 	return nil
 }
 

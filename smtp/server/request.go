@@ -43,6 +43,8 @@ type Begin struct {
 	Client mail.Client
 	Sender mail.Address
 	Size   int64 // as announced; 0 if not
+	// Mail is the command with all its parameters, valid until the answer.
+	Mail *smtp.Mail
 	// Priority is that of MT-PRIORITY (RFC 6710), as far as the client may have it.
 	Priority int8
 	// Hold is until when the client has the message kept (RFC 4865). Whether that is too long

@@ -95,7 +95,7 @@ func (s *Session) mail(arg []byte) {
 		m.Priority = s.peer.PriorityMax
 	}
 	s.tx.mail = m
-	s.slots.begin = Begin{Client: s.client(), Sender: m.Sender, Size: m.Size, Priority: m.Priority, Hold: m.Hold}
+	s.slots.begin = Begin{Client: s.client(), Sender: m.Sender, Size: m.Size, Priority: m.Priority, Hold: m.Hold, Mail: &s.tx.mail}
 	s.pending.push(&s.slots.begin)
 }
 

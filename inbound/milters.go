@@ -1,0 +1,282 @@
+package inbound
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/milter"
+	"github.com/posthaste-mta/posthaste/smtp/server"
+)
+
+// Milters are the mail filters that look at sessions and messages. They must not change while a
+// Server has them.
+type Milters struct {
+	Listeners map[string]*milter.Chain // by Listener.Name
+	Others    *milter.Chain            // of listeners that are not there; nil: none
+}
+
+// of returns the filters of a listener, nil if it has none.
+func (m *Milters) of(listener string) *milter.Chain {
+	if m == nil {
+		return nil
+	}
+	if one, ok := m.Listeners[listener]; ok {
+		return one
+	}
+	return m.Others
+}
+
+// SetMilters replaces the filters for clients that send their first MAIL from now on; nil: none.
+func (s *Server) SetMilters(m *Milters) { s.milters.Store(m) }
+
+// NoteMilter logs an event of a filter as the server logs refusals: repetitions are counted.
+func (s *Server) NoteMilter(level slog.Level, event, client, reason string, attributes ...any) {
+	s.refusals.note(level, event, client, reason, attributes...)
+}
+
+// A screening is what filters do with a client and its message.
+type screening struct {
+	session *milter.Session // nil: no filter has been told of the client
+	host    *milter.Host
+	name    string          // of the client, by XCLIENT
+	message *milter.Message // the content of the draft until filters have seen it; nil: it is in the draft
+	given   mail.Address    // the recipient that is being added, as the client named it; "" if it did not
+	holds   bool            // recipients are held, because a filter may remove some
+	stuck   bool            // recipients are in the draft and cannot be removed
+	held    []heldRecipient
+	hangUp  bool // the reply ends the session
+	slow    bool // the last answer took long
+}
+
+// A heldRecipient is one that is not in the draft yet.
+type heldRecipient struct {
+	given mail.Address
+	mail.Recipient
+}
+
+// heldMax is the number of recipients of one message that are held. In a message with more, which
+// a program has made, filters cannot remove any.
+const heldMax = 10_000
+
+// slowAnswer is how long filters may take for a recipient until the replies to those before it are
+// sent first.
+const slowAnswer = 100 * time.Millisecond
+
+// screenSender tells filters of the message that begins, and of its client, and returns its refusal.
+func (c *connection) screenSender(ctx context.Context, r *server.Begin, id mail.QueueID) mail.Reply {
+	s := &c.screen
+	if s.session == nil {
+		chain := c.server.milters.Load().of(c.terms.Name)
+		if chain == nil {
+			return mail.Reply{}
+		}
+		s.session, s.host = chain.Open(), chain.Host
+	}
+	longer := c.terms.cfg.Session.SizeLimit
+	if longer == Unlimited {
+		longer = 1 << 40
+	}
+	if refusal := c.rule(s.session.Mail(ctx, c.facts(r, id), r.Sender, milter.Arguments(r.Mail))); !refusal.IsZero() {
+		return refusal
+	}
+	s.message = milter.NewMessage(s.host, longer)
+	s.holds, s.stuck = s.session.MayRemove(), false
+	return mail.Reply{}
+}
+
+// facts is what filters are told of the client.
+func (c *connection) facts(r *server.Begin, id mail.QueueID) *milter.Facts {
+	f := &milter.Facts{ClientName: c.screen.name, Server: localAddr(c.socket, c.conn), Listener: c.terms.Name, Helo: r.Client.Helo,
+		TLSVersion: c.security.Version, Cipher: c.security.Cipher, User: c.client.User, ID: id}
+	if f.Listener == "" {
+		f.Listener = "submission_socket"
+	}
+	if f.User != "" {
+		f.Mechanism = c.login.how
+	}
+	if c.client.Addr.IsValid() {
+		f.Client = netip.AddrPortFrom(c.client.Addr, 0)
+		if tcp, ok := c.conn.RemoteAddr().(*net.TCPAddr); ok && c.client.Addr == c.from {
+			f.Client = netip.AddrPortFrom(c.client.Addr, uint16(tcp.Port))
+		}
+	}
+	return f
+}
+
+// rule returns the refusal in a verdict. A message that is discarded is accepted.
+func (c *connection) rule(v milter.Verdict) mail.Reply {
+	c.screen.hangUp = v.Reply.Code == 421
+	return v.Reply
+}
+
+// answer answers a request that filters may have refused.
+func (c *connection) answer(r mail.Reply) {
+	c.session.Answer(r)
+	if c.screen.hangUp {
+		c.session.Interrupt(mail.Reply{})
+	}
+}
+
+// screenRecipient returns the refusal of a recipient by filters.
+func (c *connection) screenRecipient(ctx context.Context, r *server.Recipient) mail.Reply {
+	s := &c.screen
+	if s.message == nil {
+		return mail.Reply{}
+	}
+	if s.slow && !c.flush() {
+		c.session.Interrupt(mail.Reply{})
+		return mail.Reply{}
+	}
+	start := time.Now()
+	v := s.session.Recipient(ctx, &r.Recipient)
+	s.slow = time.Since(start) > slowAnswer
+	return c.rule(v)
+}
+
+// put adds a recipient to the draft, or holds it.
+func (c *connection) put(r mail.Recipient) error {
+	s := &c.screen
+	if !s.holds {
+		return c.draft.AddRecipient(r)
+	}
+	if len(s.held) == heldMax {
+		s.stuck = true
+		if err := c.releaseHeld(); err != nil {
+			return err
+		}
+	}
+	s.held = append(s.held, heldRecipient{s.given, r})
+	return nil
+}
+
+// releaseHeld adds the recipients that were held to the draft.
+func (c *connection) releaseHeld() error {
+	for i := range c.screen.held {
+		if err := c.draft.AddRecipient(c.screen.held[i].Recipient); err != nil {
+			return err
+		}
+	}
+	c.screen.held = c.screen.held[:0]
+	return nil
+}
+
+// keep writes content to the draft, or to where filters will see it.
+func (c *connection) keep(octets []byte, trace bool) error {
+	var err error
+	switch m := c.screen.message; {
+	case m == nil:
+		_, err = c.draft.Write(octets)
+	case trace:
+		m.Trace(octets)
+	default:
+		_, err = m.Write(octets)
+	}
+	return err
+}
+
+// screenContent has filters look at the content, makes the changes that they want, and writes what
+// results to the draft. hold is why the message is to be held.
+func (c *connection) screenContent(ctx context.Context, e *mail.Envelope) (hold string, discard bool, refusal mail.Reply) {
+	s := &c.screen
+	changes, v, err := s.session.Message(ctx, s.message, !s.stuck)
+	if err != nil {
+		return "", false, c.failure(ctx, "show it to milters", err)
+	}
+	if v.Discard || !v.Reply.IsZero() {
+		return "", v.Discard, c.rule(v)
+	}
+	if err := c.changeRecipients(changes.Recipients); err != nil {
+		return "", false, c.failure(ctx, "change recipients", err)
+	}
+	if c.ahead.recipients == 0 {
+		c.server.cfg.Logger.Info("discarded", "id", c.draft.ID().String(), "from", string(e.Sender), "client", c.name(), "reason", "milters have removed all recipients")
+		return "", true, mail.Reply{}
+	}
+	if changes.NewSender {
+		e.Sender = changes.Sender
+	}
+	e.Recipients = uint32(c.ahead.recipients)
+	if err = c.releaseHeld(); err == nil {
+		_, err = s.message.WriteTo(c.draft)
+	}
+	if err != nil {
+		return "", false, c.failure(ctx, "write", err)
+	}
+	if s.message.EightBit() {
+		e.Body = mail.Body8BitMIME
+	}
+	return changes.Hold, false, mail.Reply{}
+}
+
+// changeRecipients adds and removes recipients. Whoever is added may be somewhere else by our own
+// rules; what is removed is all that a recipient has become by them.
+func (c *connection) changeRecipients(changes []milter.RecipientChange) error {
+	s := &c.screen
+	s.given = ""
+	for _, one := range changes {
+		key := recipientKey(one.Recipient.Address)
+		if one.Remove {
+			s.held = slices.DeleteFunc(s.held, func(r heldRecipient) bool {
+				if recipientKey(r.given) != key && recipientKey(r.Address) != key {
+					return false
+				}
+				delete(c.edits.taken, recipientKey(r.Address))
+				c.ahead.recipients--
+				return true
+			})
+			continue
+		}
+		list := []mail.Address{one.Recipient.Address}
+		if c.edits.Addresses != nil {
+			var err error
+			if list, err = c.edits.Addresses.Expand(one.Recipient.Address); err != nil {
+				return err
+			}
+		}
+		for _, a := range list {
+			key := recipientKey(a)
+			if slices.ContainsFunc(s.held, func(r heldRecipient) bool { return recipientKey(r.Address) == key }) {
+				continue
+			}
+			r := one.Recipient
+			r.Address = a
+			if err := c.addOnce(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// recipientKey is the form by which recipients are compared.
+func recipientKey(a mail.Address) mail.Address {
+	return mail.Address(a.Local() + "@" + strings.ToLower(a.Domain()))
+}
+
+// endScreening ends what filters do with the message.
+func (c *connection) endScreening() {
+	s := &c.screen
+	if s.session == nil {
+		return
+	}
+	s.session.Abort() // of a message that they have not seen to its end
+	if s.message != nil {
+		s.message.Close()
+	}
+	s.message, s.holds, s.stuck, s.slow, s.given = nil, false, false, false, ""
+	s.held = nil
+}
+
+// forgetClient ends what filters know of the client.
+func (c *connection) forgetClient(name string) {
+	if c.screen.session != nil {
+		c.screen.session.Close()
+	}
+	c.screen = screening{name: name}
+}

@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/milter"
+)
+
+// A milterSet is the milters in force.
+type milterSet struct {
+	known map[milter.Config]*milter.Milter
+}
+
+// host is what milters need of this program. Contents that are too large for memory are written to
+// files without names in a directory of their own, on the disk whose room the spool watches.
+func (*milterSet) host(d *Daemon, cfg *config.Config) *milter.Host {
+	if len(cfg.Milters) == 0 {
+		return nil
+	}
+	dir := filepath.Join(cfg.QueueDirectory, "milter")
+	var err error
+	if d.inbound == nil {
+		err = clearDirectory(dir)
+	} else if err = os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
+		err = nil // a reload must not remove what has lost its name a moment later
+	}
+	if err != nil {
+		d.log.Error("the directory for contents that milters look at cannot be used; large messages are refused for now", "directory", dir, "error", err)
+	}
+	return &milter.Host{Hostname: cfg.Hostname, Version: "Posthaste " + d.options.Version, Scratch: dir, Room: d.spool.Room,
+		Note: func(level slog.Level, event, client, reason string, attributes ...any) {
+			if event == milter.EventChanged {
+				d.log.Log(context.Background(), level, event, append([]any{"client", client}, attributes...)...)
+				return
+			}
+			d.inbound.NoteMilter(level, event, client, reason, attributes...)
+		}}
+}
+
+// clearDirectory makes a directory, and removes files that have kept their names because the machine
+// failed before they could lose them.
+func clearDirectory(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "posthaste-*"))
+	for _, file := range left {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
+}
