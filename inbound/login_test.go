@@ -3,6 +3,7 @@ package inbound
 import (
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -324,7 +325,7 @@ func TestUsersAreReplaced(t *testing.T) {
 		c.say("AUTH PLAIN " + plainText("alice", "sesame"))
 		c.hear("454 ")
 		ts.SetUsers(file)
-		if err := os.WriteFile(file.Path(), []byte("alice sesame\n"), 0o600); err != nil {
+		if err := errors.Join(os.WriteFile(file.Path(), []byte("alice sesame\n"), 0o600), os.Chtimes(file.Path(), time.Now(), time.Now())); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)

@@ -53,7 +53,9 @@ func (f *File) Users() *Set {
 //
 // A file that an editor is writing may be cut off, which can look like a file with fewer users, or
 // none. So one that is empty or does not end a line, or was changed in its place, counts when it
-// has not changed from one look to the next.
+// is older than lookInterval, or has not changed from one look to the next (if its time is wrong).
+// Looks are made when somebody logs in: without the first rule a user who was removed could do so
+// once more, however long ago that was.
 func (f *File) Set(now time.Time) (*Set, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +68,7 @@ func (f *File) Set(now time.Time) (*Set, error) {
 		return f.set, nil
 	}
 	text, info, err := readText(f.path)
-	if err == nil && !same(info, f.fresh) && (os.SameFile(info, f.seen) || !bytes.HasSuffix(text, []byte("\n"))) {
+	if err == nil && !same(info, f.fresh) && now.Sub(info.ModTime()) < lookInterval && f.suspicious(info, text) {
 		f.fresh = info
 		return f.set, nil
 	}
@@ -84,6 +86,11 @@ func (f *File) Set(now time.Time) (*Set, error) {
 	}
 	f.set, f.seen, f.fresh, f.tried, f.wrong = set, info, nil, nil, ""
 	return set, nil
+}
+
+// suspicious reports whether a changed file may be one that an editor is writing.
+func (f *File) suspicious(info os.FileInfo, text []byte) bool {
+	return os.SameFile(info, f.seen) || !bytes.HasSuffix(text, []byte("\n"))
 }
 
 // same reports whether a file has not changed. Changes by this program make a new file;

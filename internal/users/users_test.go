@@ -239,7 +239,7 @@ func TestFile(t *testing.T) {
 		set, err := f.Set(now)
 		return strings.Join(set.Names(), " ") + fmt.Sprint(" ", err != nil)
 	}
-	day := time.Unix(1_800_000_000, 0)
+	day := time.Now().Add(time.Hour) // later than every look, so that the file never seems to be settled
 	write(strings.Replace(cheapLine, "NAME", "alice", 1), day)
 	f, err := Open(path)
 	if err != nil {
@@ -270,7 +270,7 @@ func TestFile(t *testing.T) {
 func TestHalfWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users")
 	line := func(name string) string { return strings.Replace(cheapLine, "NAME", name, 1) + "\n" }
-	at := time.Unix(1_800_000_000, 0)
+	at := time.Now().Add(time.Hour) // later than every look
 	write := func(text string) {
 		t.Helper()
 		at = at.Add(time.Second)
@@ -305,6 +305,36 @@ func TestHalfWritten(t *testing.T) {
 	write("")
 	look("alice bob carol")
 	look("")
+}
+
+// A change counts at the first login after it, if the editor has finished long ago: who was removed
+// an hour ago does not log in once more.
+func TestRemovedInPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "users")
+	line := func(name string) string { return strings.Replace(cheapLine, "NAME", name, 1) + "\n" }
+	if err := os.WriteFile(path, []byte(line("alice")+line("bob")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := f.next.Add(time.Hour)
+	if err := errors.Join(os.WriteFile(path, []byte(line("bob")), 0o600), os.Chtimes(path, changed, changed)); err != nil {
+		t.Fatal(err)
+	}
+	for _, look := range []struct {
+		after time.Duration
+		want  string
+	}{{time.Second, "alice bob"}, {time.Hour, "bob"}} {
+		set, err := f.Set(changed.Add(look.after))
+		if got := strings.Join(set.Names(), " "); err != nil || got != look.want {
+			t.Errorf("%s after the change users are %q, want %q; %v", look.after, got, look.want, err)
+		}
+		if look.after == time.Second { // as if nobody had looked
+			f.fresh, f.next = nil, changed
+		}
+	}
 }
 
 // A file may be where a symbolic link points to, as in a checkout of the configuration: the link
