@@ -259,7 +259,7 @@ func TestKeysOfTheConfiguration(t *testing.T) {
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, code, err := run(t, "dns", "-c", file); code != exit.Config || !strings.Contains(err.Error(), "all users may use this private key") {
+	if _, code, err := run(t, "dns", "-c", file); code != exit.Config || !strings.Contains(err.Error(), "all users may use this file, which has secrets") {
 		t.Errorf("%d %v", code, err)
 	}
 }
