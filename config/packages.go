@@ -19,7 +19,7 @@ import (
 	"github.com/posthaste-mta/posthaste/resolve"
 	"github.com/posthaste-mta/posthaste/route"
 	"github.com/posthaste-mta/posthaste/smtp/server"
-	"github.com/posthaste-mta/posthaste/spool"
+	"github.com/posthaste-mta/posthaste/spool/settings"
 )
 
 // The methods of this file fill in each package's Config. Loggers, clocks,
@@ -36,10 +36,10 @@ func orNone[N int | int64 | time.Duration](v N) N {
 	return v
 }
 
-// Spool returns the configuration of package spool.
-func (c *Config) Spool() spool.Config {
+// Spool returns the settings of package spool.
+func (c *Config) Spool() settings.Settings {
 	s := c.Spooling
-	return spool.Config{
+	return settings.Settings{
 		Dir: c.QueueDirectory, InlineMax: int(s.InlineLimit), MinFree: c.Queue.MinFree, Ballast: s.Ballast,
 		MemTable: int(s.MemTable), MemTables: s.MemTables, Cache: s.Cache,
 		SyncInterval: orNone(s.SyncInterval), SlowDisk: s.SlowDisk, Maintain: s.Maintenance,

@@ -16,7 +16,7 @@ import (
 	"github.com/posthaste-mta/posthaste/resolve"
 	"github.com/posthaste-mta/posthaste/route"
 	"github.com/posthaste-mta/posthaste/smtp/server"
-	"github.com/posthaste-mta/posthaste/spool"
+	"github.com/posthaste-mta/posthaste/spool/settings"
 )
 
 // checkMapped asserts that every package accepts its configuration.
@@ -67,7 +67,7 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	c := Default(testEnvironment)
 	checkMapped(t, c)
 
-	same(t, "spool", c.Spool().WithDefaults(), spool.Config{Dir: "./posthaste-data"}.WithDefaults())
+	same(t, "spool", c.Spool().WithDefaults(), settings.Settings{Dir: "./posthaste-data"}.WithDefaults())
 
 	d := c.Driver().WithDefaults()
 	core := qmgr.Config{}.WithDefaults()

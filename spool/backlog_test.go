@@ -35,7 +35,7 @@ func TestBacklog(t *testing.T) {
 	buildBacklog(t, dir, *backlogFlag)
 
 	start := time.Now()
-	s, err := Open(Config{Dir: dir})
+	s, err := Open(Config{Settings: Settings{Dir: dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestMillionRecipients(t *testing.T) {
 	if *backlogFlag == 0 {
 		t.Skip("takes some seconds; see the flag spool.backlog")
 	}
-	s, err := Open(Config{Dir: t.TempDir()})
+	s, err := Open(Config{Settings: Settings{Dir: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func backlogChild(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(Config{Dir: dir})
+	s, err := Open(Config{Settings: Settings{Dir: dir}})
 	if err != nil {
 		t.Fatal(err)
 	}

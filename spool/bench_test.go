@@ -34,7 +34,7 @@ func measured(b *testing.B, body func()) {
 }
 
 func benchSpool(b *testing.B) *Spool {
-	s, err := Open(Config{Dir: b.TempDir()})
+	s, err := Open(Config{Settings: Settings{Dir: b.TempDir()}})
 	if err != nil {
 		b.Fatal(err)
 	}

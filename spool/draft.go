@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/spool/settings"
 )
 
 // A Draft is a message that is being received. It is not visible to other calls
@@ -357,7 +358,7 @@ func (d *Draft) settle() error {
 
 func (d *Draft) commitBatch(e mail.Envelope, edits *edits) error {
 	const rest = 1 << 10 // envelope and keys
-	b := d.s.db.NewBatchWithSize(int(min(d.size, inlineLimit)) + len(d.chunk) + rest)
+	b := d.s.db.NewBatchWithSize(int(min(d.size, settings.InlineLimit)) + len(d.chunk) + rest)
 	defer b.Close()
 	if err := errors.Join(d.emit(b, e), edits.emit(b)); err != nil {
 		return fmt.Errorf("spool: batch for %s: %w", d.id, err)

@@ -301,7 +301,7 @@ func TestHostsCrash(t *testing.T) {
 }
 
 func BenchmarkSaveHosts(b *testing.B) {
-	s := open(b, Config{Dir: b.TempDir(), Ballast: 1, MinFree: 1})
+	s := open(b, Config{Settings: Settings{Dir: b.TempDir(), Ballast: 1, MinFree: 1}})
 	records := make([]mail.HostRecord, 1000)
 	b.ReportAllocs()
 	for i := range records {
@@ -315,7 +315,7 @@ func BenchmarkSaveHosts(b *testing.B) {
 }
 
 func BenchmarkLoadHosts(b *testing.B) {
-	s := open(b, Config{Dir: b.TempDir(), Ballast: 1, MinFree: 1})
+	s := open(b, Config{Settings: Settings{Dir: b.TempDir(), Ballast: 1, MinFree: 1}})
 	for i := range 200_000 {
 		saveHosts(b, s, hostRecord(i, 1))
 	}

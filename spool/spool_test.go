@@ -39,8 +39,8 @@ func tick() func() mail.Instant {
 // small returns a configuration with files of a few KB and frequent flushes.
 func small(fs vfs.FS) Config {
 	return Config{
-		Dir: "/spool", FS: fs, InlineMax: 8 << 10, MinFree: 1, Ballast: 4 << 10,
-		MemTable: 256 << 10, Cache: 1 << 20, Now: tick(),
+		Settings: Settings{Dir: "/spool", InlineMax: 8 << 10, MinFree: 1, Ballast: 4 << 10, MemTable: 256 << 10, Cache: 1 << 20},
+		FS:       fs, Now: tick(),
 		Fatal: func(err error) { panic(fmt.Sprint("fatal: ", err)) },
 	}
 }
@@ -399,7 +399,7 @@ func TestQueueIDsGrow(t *testing.T) {
 // Two processes on one spool would destroy it: the second one gets an error.
 func TestSecondProcessIsRefused(t *testing.T) {
 	if dir := os.Getenv("SPOOL_TEST_SECOND"); dir != "" {
-		_, err := Open(Config{Dir: dir})
+		_, err := Open(Config{Settings: Settings{Dir: dir}})
 		if !errors.Is(err, ErrInUse) {
 			t.Fatalf("second process: %v, want ErrInUse", err)
 		}
@@ -407,7 +407,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	cfg := Config{Dir: dir, Ballast: 1, MinFree: 1}
+	cfg := Config{Settings: Settings{Dir: dir, Ballast: 1, MinFree: 1}}
 	s := mustOpen(t, cfg)
 	if _, err := Open(cfg); !errors.Is(err, ErrInUse) {
 		t.Errorf("the same process: %v, want ErrInUse", err)
@@ -459,13 +459,13 @@ func TestLaterFormatIsRefused(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
-	err := Config{InlineMax: 2 << 20, MinFree: -1, Ballast: -1, MemTable: 1, MemTables: 1, Cache: -1, SyncInterval: 2 * time.Second, SlowDisk: -1, Maintain: -1}.Validate()
+	err := Config{Settings: Settings{InlineMax: 2 << 20, MinFree: -1, Ballast: -1, MemTable: 1, MemTables: 1, Cache: -1, SyncInterval: 2 * time.Second, SlowDisk: -1, Maintain: -1}}.Validate()
 	for _, word := range []string{"Dir", "InlineMax", "MinFree", "Ballast", "MemTable", "MemTables", "Cache", "SyncInterval", "SlowDisk", "Maintain"} {
 		if err == nil || !strings.Contains(err.Error(), word+" is ") {
 			t.Errorf("no complaint about %s in: %v", word, err)
 		}
 	}
-	if err := (Config{Dir: "x"}).Validate(); err != nil {
+	if err := (Config{Settings: Settings{Dir: "x"}}).Validate(); err != nil {
 		t.Error(err)
 	}
 }
@@ -474,7 +474,7 @@ func TestConfigValidate(t *testing.T) {
 // contents must then stay closed, since they are other users' mail.
 func TestMailIsNobodyElses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "queue")
-	s := open(t, Config{Dir: dir, MinFree: 1, Ballast: 1})
+	s := open(t, Config{Settings: Settings{Dir: dir, MinFree: 1, Ballast: 1}})
 	accept(t, s, mail.Envelope{Sender: "bob@example.com"}, addresses(1), text(100_000))
 	for _, name := range []string{dir, filepath.Join(dir, "db"), filepath.Join(dir, "body")} {
 		info, err := os.Stat(name)

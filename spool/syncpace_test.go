@@ -46,7 +46,7 @@ func TestSyncPace(t *testing.T) {
 
 // However a draft ends, it is not counted as open any longer.
 func TestSyncPaceCountsDrafts(t *testing.T) {
-	s := open(t, Config{Dir: t.TempDir(), SyncInterval: time.Millisecond})
+	s := open(t, Config{Settings: Settings{Dir: t.TempDir(), SyncInterval: time.Millisecond}})
 	begin := func() *Draft {
 		d, err := s.Begin(ctxTest)
 		if err != nil {

@@ -41,7 +41,7 @@ func main() {
 // run returns nil when the input has ended and all events are done. When it ends
 // before, the spool keeps what is not done, and the next run goes on with it.
 func run(ctx context.Context, dir string, cfg driver.Config, in io.Reader) error {
-	s, err := spool.Open(spool.Config{Dir: dir})
+	s, err := spool.Open(spool.Config{Settings: spool.Settings{Dir: dir}})
 	if err != nil {
 		return err
 	}

@@ -119,11 +119,11 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.begun = fit
-	spooling := fit.Spool()
-	spooling.Logger, spooling.TableFiles = o.Log, fit.TableFiles
-	spooling.Counts = quotaCounts(cfg)
-	spooling.Fatal = func(error) { o.end(exitDisk) } // the spool has logged why
-	if d.spool, err = spool.Open(spooling); err != nil {
+	settings := fit.Spool()
+	settings.TableFiles = fit.TableFiles
+	d.spool, err = spool.Open(spool.Config{Settings: settings, Counts: quotaCounts(cfg), Logger: o.Log,
+		Fatal: func(error) { o.end(exitDisk) }}) // the spool has logged why
+	if err != nil {
 		return nil, err
 	}
 	d.feedback.spool = d.spool

@@ -28,7 +28,7 @@ func (t *trial) check(n int, switched bool) error {
 	t.eating.Lock()
 	defer t.eating.Unlock()
 	var alarm error
-	s, err := spool.Open(spool.Config{Dir: t.daemon.Queue(), Counts: t.level, MemTable: 1 << 20, Ballast: 1 << 20, MinFree: 1 << 20,
+	s, err := spool.Open(spool.Config{Settings: spool.Settings{Dir: t.daemon.Queue(), MemTable: 1 << 20, Ballast: 1 << 20, MinFree: 1 << 20}, Counts: t.level,
 		OnAlarm: func(a spool.Alarm) { alarm = fmt.Errorf("alarm: %s: %w", a.Text, a.Err) }})
 	if err != nil {
 		return err
