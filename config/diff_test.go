@@ -151,6 +151,8 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			value = `"discard"`
 		case "smtp_tls_security_level", "tls_security_level":
 			value = `"encrypt"`
+		case "smtp_tls_wrappermode", "tls_wrappermode":
+			context, value = "smtp_tls_security_level = \"encrypt\"\n", "true"
 		case "smtp_tls_match":
 			context, value = "smtp_tls_security_level = \"verify\"\n", `"mx.example"`
 		case "priority", "max_share":

@@ -246,7 +246,7 @@ func samples(p Parameter) []string {
 		return []string{`""`, `"/etc/tls/cert.pem"`}
 	case "credentials":
 		return []string{`""`, `"systemd:smtp"`, `"/etc/x y"`}
-	case "smtp_tls_match", "tls_match", "smtp_tls_fingerprints", "tls_fingerprints":
+	case "smtp_tls_wrappermode", "tls_wrappermode", "smtp_tls_match", "tls_match", "smtp_tls_fingerprints", "tls_fingerprints":
 		return nil // right only together with others
 	case "delay_warning_time", "smtpd_greet_pause", "2bounce_notice_recipient", "max_share", "priority", "address", "sources":
 		return nil // right only together with others

@@ -18,6 +18,9 @@ func protection() []parameter[Transport] {
 		transportParameter("tls_security_level", securityLevel(), func(t *Transport) *tlspolicy.Level { return &t.SMTP.Policy.Level },
 			"How connections are secured: none never uses TLS; may uses it if the server offers it; encrypt demands it; fingerprint, verify and secure also demand a certificate: one with a digest in tls_fingerprints, one for the name of the MX host, or one for the domain that the mail is for; dane demands what the host's TLSA records say, if it has any, and dane-only sends to no host without them; mta-sts is dane, and for hosts without TLSA records demands what the domain's MTA-STS policy does.",
 			"Set it to mta-sts, or to dane if nothing may be fetched by HTTPS; both need a name server that validates DNSSEC for TLSA records (see trust_ad under [dns]), and encrypt, verify or secure belong in a [destination.NAME] for receivers that are known to support them.").from("smtp_tls_security_level"),
+		transportParameter("tls_wrappermode", flag(), func(t *Transport) *bool { return &t.SMTP.Policy.Implicit },
+			"Whether TLS begins with the first octet, as servers expect on port 465 (RFC 8314), in place of STARTTLS; tls_security_level must be encrypt or stronger, and without TLSA records or an MTA-STS policy dane and mta-sts are as encrypt.",
+			"Set it to true, best in a transport of its own, for a relay that is reached at port 465, which must be written in relayhost, the route or nexthop.").from("smtp_tls_wrappermode"),
 		transportParameter("tls_match", list(certificateName(), "names"), func(t *Transport) *[]string { return &t.SMTP.Policy.Match },
 			"The names of which the server's certificate must have one, with tls_security_level verify or secure: names, .example.com for any name below it, and hostname, nexthop and dot-nexthop for the MX host, the domain that the mail is for, and any name below that; without any, verify means hostname, and secure means nexthop and dot-nexthop.",
 			"Set it for receivers whose servers have a certificate of another name, such as that of their provider.").from("smtp_tls_match"),
@@ -120,7 +123,7 @@ func (c *Config) securityTable() *tlspolicy.Table {
 	for name, t := range c.Transports {
 		if t.Type.connects() {
 			transports[name] = t.SMTP.policy()
-			all = all && t.SMTP.Policy.Level == tlspolicy.May
+			all = all && t.SMTP.Policy.Level == tlspolicy.May && !t.SMTP.Policy.Implicit
 		}
 	}
 	if all && len(rules) == 0 {
@@ -149,7 +152,10 @@ func (c *Config) SameSecurity(other *Config) bool {
 func (l *loader) checkSecurity() {
 	for _, name := range slices.Sorted(maps.Keys(l.c.Transports)) {
 		t := l.c.Transports[name]
-		if err := t.SMTP.policy().Validate(); t.Type.connects() && err != nil {
+		if !t.Type.connects() || !l.checkWrapper(name, &t) {
+			continue
+		}
+		if err := t.SMTP.policy().Validate(); err != nil {
 			l.complainOfPolicy(transportTable(name), err)
 		}
 	}

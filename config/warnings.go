@@ -46,6 +46,7 @@ func (c *Config) Warnings() []Warning {
 	w.quotas()
 	w.listeners()
 	w.records()
+	w.ports()
 	w.replyRules()
 	w.tlsReports()
 	w.feedback()

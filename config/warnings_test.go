@@ -7,6 +7,10 @@ import (
 
 const trustFix = "the name servers are not on loopback addresses, and not trusted; set trust_ad under [dns] if they validate DNSSEC and the network to them is safe"
 
+func portFix(transport string) string {
+	return transport + " begins in plaintext, and servers expect TLS first at port 465; set tls_wrappermode = true and tls_security_level = \"secure\" for it, or for a transport of its own, or write port 587"
+}
+
 // A value without effect is worse than a mistake: without a warning the operator
 // relies on it. A file of defaults, and one whose values all have an effect, must give
 // no warnings.
@@ -44,6 +48,23 @@ func TestWarnings(t *testing.T) {
 			"listener.mx.future_release_max: strangers who send to relay_domains may have their mail kept in your queue, too; RFC 4865 is for submission"},
 		{"a priority for some", "[[listener]]\naddress = \":25\"\nmt_priority_max = 9", ""},
 		{"a priority that is lower", "relay_domains = \"example.com\"\n[[listener]]\naddress = \":25\"\nmt_priority_max = 0", ""},
+		{"TLS first at 465", "relayhost = \"[relay.example.net]:465\"\nsmtp_tls_wrappermode = true\nsmtp_tls_security_level = \"secure\"", ""},
+		{"TLS first at another port", "relayhost = \"[relay.example.net]:2465\"\n[transport.smtp]\ntls_wrappermode = true\ntls_security_level = \"encrypt\"", ""},
+		{"465 in plaintext", "relayhost = \"[relay.example.net]:465\"", "relayhost: " + portFix("transport smtp")},
+		{"465 in plaintext, in words", "default_transport = \"relay:[relay.example.net]:submissions\"\n[transport.relay]\nfallback_relay = \"[a.example], [b.example]:smtps\"",
+			"default_transport: " + portFix("transport relay") + "\ntransport.relay.fallback_relay: " + portFix("transport relay")},
+		{"465 in routes", "smtp_fallback_relay = \"[a.example]:465\"\n[routes]\n\"a.example\" = \":[192.0.2.1], [192.0.2.2]:465\"\n\"b.example\" = \"slow:\"\n\"c.example\" = \"first:[192.0.2.2]:465\"\n[sender_routes]\n\"<>\" = \"slow:x.example:465\"\n" +
+			"[transport.slow]\nnexthop = \"b.example:465\"\n[transport.first]\ntls_wrappermode = true\ntls_security_level = \"verify\"\nfallback_relay = \"\"\n[transport.boxes]\ntype = \"lmtp\"\nnexthop = \"unix:/x\"",
+			"routes.\"a.example\": " + portFix("transport smtp") + "\nsender_routes.\"<>\": " + portFix("transport slow") + "\nsmtp_fallback_relay: " + portFix("a transport without tls_wrappermode") +
+				"\ntransport.slow.nexthop: " + portFix("transport slow")},
+		{"TLS first where nobody expects it", "relayhost = \"[relay.example.net]\"\nsmtp_tls_wrappermode = true\nsmtp_tls_security_level = \"encrypt\"\n[routes]\n\"a.example\" = \"smtp:\"\n\"b.example\" = \"smtp:[b.example]:587\"\n\"c.example\" = \"discard:\"",
+			"routes.\"a.example\": mail goes to the domains of its recipients, at port 25, where no server expects TLS first; write a nexthop with port 465, or use a transport without tls_wrappermode\n" +
+				"routes.\"b.example\": transport smtp begins with TLS (tls_wrappermode), which servers do not expect at port 587; write [b.example]:465, or use a transport without tls_wrappermode\n" +
+				"relayhost: transport smtp begins with TLS (tls_wrappermode), which servers do not expect at port 25; write [relay.example.net]:465, or use a transport without tls_wrappermode"},
+		{"TLS first for all mail", "[transport.smtp]\ntls_wrappermode = true\ntls_security_level = \"encrypt\"",
+			"transport.smtp.tls_wrappermode: mail goes to the domains of its recipients, at port 25, where no server expects TLS first; write a nexthop with port 465, or use a transport without tls_wrappermode"},
+		{"TLS first and a level without", "relayhost = \"[relay.example.net]:465\"\nsmtp_tls_wrappermode = true\nsmtp_tls_security_level = \"secure\"\n[destination.own]\ndomains = [\".example.net\"]\ntls_security_level = \"may\"",
+			"destination.own.tls_security_level: \"may\" has no effect: transport smtp, by which mail goes there, begins with TLS (tls_wrappermode)"},
 		{"an empty destination", "[destination.own]\ndomains = [\"own.example\"]", "destination.own: it sets no limit and no tls_security_level, so it has no effect"},
 		{"a destination's level of TLS", "[destination.own]\ndomains = [\"own.example\"]\ntls_security_level = \"encrypt\"", ""},
 		{"dane on this machine", "smtp_tls_security_level = \"dane\"\n[dns]\nservers = [\"127.0.0.1\"]", ""},

@@ -135,7 +135,9 @@ func serverWith(cert tls.Certificate) *ability {
 func TestCutAnywhere(t *testing.T) {
 	ca := newAuthority(t)
 	server := serverWith(ca.certificate(t, "mx.test", time.Hour))
-	for _, security := range []string{"verify", ""} {
+	first := serverWith(ca.certificate(t, "mx.test", time.Hour))
+	first.first = true
+	for security, server := range map[string]*ability{"verify": server, "": server, "verify+implicit": first} {
 		whole := &tap{serve: server.serve, cut: -1}
 		c, o := attacked(t, ca, whole, security)
 		if result, opened := deliver(t, c, o); result != mail.Delivered {
@@ -158,6 +160,9 @@ func TestCutAnywhere(t *testing.T) {
 			result, opened := deliver(t, c, o)
 			for n := range p.sent {
 				plain := p.clear(n)
+				if security == "verify+implicit" && plain != "" {
+					t.Errorf("cut after %d: in the clear, before TLS: %q", cut, plain)
+				}
 				if security != "" && plain != "" && plain != "EHLO me.test\r\n" && plain != "EHLO me.test\r\nSTARTTLS\r\n" {
 					t.Errorf("%q, cut after %d: in the clear: %q", security, cut, plain)
 				}

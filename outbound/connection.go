@@ -153,7 +153,7 @@ func (k *Conn) secure(ctx context.Context) {
 	case ctx.Err() == nil: // else alive ends the session
 		k.client.count.tlsFailures.Add(1)
 		l.fail(client.LossClosed) // nothing but an alert could be written
-		l.session.HandshakeFailed(handshakeText(err))
+		l.session.HandshakeFailed(k.protect.handshakeText(err))
 	}
 }
 

@@ -64,6 +64,7 @@ func (c *Client) open(ctx context.Context, config *TransportConfig, o mail.Openi
 	k.telling = c.telling(&o, protect, sock)
 	if failure, ok := k.greet(ctx); !ok {
 		c.count.handshakeFails.Add(1)
+		failure = protect.explained(failure, o.Host.Addr.Port())
 		c.unauthenticated(&failure, protect.login, o.Host)
 		c.logFailure(o.Host.Addr, failure)
 		opened.Reply = atTheDoor(failure)

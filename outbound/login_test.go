@@ -42,6 +42,7 @@ type office struct {
 	mechanisms []string
 	token      string // that it accepts
 	echo       bool   // repeats what it was sent
+	first      bool   // expects TLS before it greets
 
 	mu    sync.Mutex
 	tried []string // mechanisms
@@ -179,8 +180,11 @@ func (o *office) open(t testing.TB, cfg *tls.Config) mail.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if o.first {
+		l, cfg = tls.NewListener(l, cfg), nil
+	}
 	server := smtp.NewServer(o)
-	server.TLSConfig, server.Domain, server.AllowInsecureAuth = cfg, "office.test", cfg == nil
+	server.TLSConfig, server.Domain, server.AllowInsecureAuth = cfg, "office.test", cfg == nil && !o.first
 	server.ErrorLog = log.New(io.Discard, "", 0)
 	served := make(chan error)
 	go func() { served <- server.Serve(l) }()

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/dane"
@@ -144,6 +145,9 @@ func (p *protection) refusal(why mail.Reply, lasts bool) mail.Reply {
 
 // use converts it for a session.
 func (p *protection) use() client.TLSUse {
+	if p.Implicit {
+		return client.TLSImplicit
+	}
 	return [...]client.TLSUse{client.TLSNever, client.TLSOffered, client.TLSRequired}[p.Use]
 }
 
@@ -285,17 +289,48 @@ func (p *protection) described(state *tls.ConnectionState) mail.Security {
 	return mail.Security{Version: tls.VersionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite), Trust: p.trust}
 }
 
-// handshakeText says why TLS could not be negotiated.
-func handshakeText(err error) string {
+// handshakeText says why TLS could not be negotiated. Without STARTTLS it may be that the server does not
+// expect TLS: it greets in plaintext, waits for something else, or closes the connection.
+func (p *protection) handshakeText(err error) string {
+	const needs = "; tls_wrappermode needs a port at which the server expects TLS first, such as 465"
 	var timeout interface{ Timeout() bool }
+	var record tls.RecordHeaderError
 	text := err.Error()
 	switch {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		text = "timed out"
-	case errors.Is(err, io.EOF):
+	case closed(err):
 		text = "the server closed the connection"
+	case errors.As(err, &record) && p.Implicit:
+		text = fmt.Sprintf("the server speaks plaintext (%.5q)", record.RecordHeader[:])
+	default:
+		return mail.CleanText("TLS handshake failed: " + text)
+	}
+	if p.Implicit {
+		text += needs
 	}
 	return mail.CleanText("TLS handshake failed: " + text)
+}
+
+// closed reports whether an error is that the other end has closed the connection.
+func closed(err error) bool {
+	return slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE}, func(e error) bool { return errors.Is(err, e) })
+}
+
+// portOfTLS is the port of submissions, at which TLS comes first (RFC 8314 7.3).
+const portOfTLS = 465
+
+// explained adds to the failure of a session in plaintext what is likely to be wrong, if it had no greeting
+// from the port at which servers wait for TLS.
+func (p *protection) explained(f client.Failure, port uint16) client.Failure {
+	if port != portOfTLS || p.Implicit || f.Stage != client.WaitGreeting {
+		return f
+	}
+	switch f.Kind {
+	case client.FailLost, client.FailTimeout, client.FailProtocol:
+		f.Reply.Text += "; servers expect TLS first at port 465: set tls_wrappermode = true for the transport"
+	}
+	return f
 }
 
 // brokenHosts remembers hosts that offer TLS with which no handshake succeeds, so that mail

@@ -14,6 +14,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/netip"
@@ -22,12 +23,14 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/dane"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
 // An authority signs certificates.
@@ -97,16 +100,18 @@ func pemFile(t testing.TB, name string, mode os.FileMode, blocks ...*pem.Block) 
 	return path
 }
 
-// An ability is how a server deals with STARTTLS.
+// An ability is how a server deals with TLS.
 type ability struct {
 	name    string
-	offers  bool
+	first   bool   // it expects TLS before it greets
+	offers  bool   // STARTTLS, and with first again under TLS
 	reply   string // to STARTTLS
 	garbage string // in place of a handshake
 	config  *tls.Config
 	silent  bool // in place of a handshake
 	keyword bool // offers REQUIRETLS under TLS
 	heard   atomic.Value
+	asked   atomic.Int32 // how often STARTTLS came
 }
 
 // serve serves one connection: enough of SMTP for one message after the other.
@@ -114,6 +119,17 @@ func (a *ability) serve(sock net.Conn) {
 	defer sock.Close()
 	sock.SetDeadline(time.Now().Add(20 * time.Second))
 	conn := sock
+	if a.first {
+		if a.silent {
+			io.Copy(io.Discard, sock)
+			return
+		}
+		t := tls.Server(sock, a.config)
+		if a.config == nil || t.Handshake() != nil {
+			return
+		}
+		conn = t
+	}
 	io.WriteString(conn, "220 mx.test ESMTP\r\n")
 	in := bufio.NewReader(conn)
 	for {
@@ -125,13 +141,14 @@ func (a *ability) serve(sock net.Conn) {
 		case "EHLO":
 			io.WriteString(conn, "250-mx.test\r\n250-PIPELINING\r\n")
 			switch {
-			case conn == sock && a.offers:
+			case (conn == sock || a.first) && a.offers:
 				io.WriteString(conn, "250-STARTTLS\r\n")
 			case a.keyword:
 				io.WriteString(conn, "250-REQUIRETLS\r\n")
 			}
 			io.WriteString(conn, "250 SIZE\r\n")
 		case "STARTTLS":
+			a.asked.Add(1)
 			io.WriteString(conn, a.reply+"\r\n"+a.garbage)
 			if !strings.HasPrefix(a.reply, "220 ") {
 				continue
@@ -200,13 +217,14 @@ func TestPolicyMatrix(t *testing.T) {
 	valid, wrong := ca.certificate(t, "mx.test", time.Hour), ca.certificate(t, "elsewhere.test", time.Hour)
 	expired, unknown := ca.certificate(t, "mx.test", -time.Hour), other.certificate(t, "mx.test", time.Hour)
 	domain := ca.certificate(t, "example.test", time.Hour)
-	with := func(name string, c tls.Certificate) *ability {
-		return &ability{name: name, offers: true, reply: "220 go ahead", config: &tls.Config{Certificates: []tls.Certificate{c}}}
-	}
 	servers := []*ability{
 		{name: "none"}, {name: "refuses", offers: true, reply: "454 4.7.0 not now"}, {name: "closes", offers: true, reply: "220 go ahead"},
 		{name: "injects", offers: true, reply: "220 go ahead", garbage: "250 OK\r\n"},
-		with("unknown", unknown), with("expired", expired), with("wrong", wrong), with("domain", domain), with("valid", valid),
+		{name: "first-closes", first: true}, {name: "first-silent", first: true, silent: true},
+	}
+	for name, c := range map[string]tls.Certificate{"unknown": unknown, "expired": expired, "wrong": wrong, "domain": domain, "valid": valid} {
+		servers = append(servers, &ability{name: name, offers: true, reply: "220 go ahead", config: &tls.Config{Certificates: []tls.Certificate{c}}},
+			&ability{name: "first-" + name, first: true, offers: true, reply: "220 go ahead", config: &tls.Config{Certificates: []tls.Certificate{c}}})
 	}
 	addrs := make(map[string]netip.AddrPort)
 	for _, s := range servers {
@@ -222,18 +240,23 @@ func TestPolicyMatrix(t *testing.T) {
 	}
 	demands := map[string]string{"none": "none", "may": "", "encrypt": "encrypt", "fingerprint": "fingerprint=" + hex.EncodeToString(digest[:]),
 		"verify": "verify", "secure": "secure=.example.test,example.test", "dane": "dane", "dane-only": "dane-only", "mta-sts": "mta-sts", "enforced": "sts"}
+	for name, demand := range maps.Clone(demands) {
+		demands[name+"+implicit"] = demand + "+implicit"
+	}
+	demands["none+implicit"], demands["may+implicit"] = implicitly(t, tlspolicy.None), implicitly(t, tlspolicy.May)
 	text, err := os.ReadFile("testdata/tables/tls.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var header []string
+	var group sync.WaitGroup
 	cells := 0
 	for n, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 		fields := strings.Fields(line)
 		switch {
 		case len(fields) == 0 || fields[0] == "#":
 			continue
-		case header == nil:
+		case fields[0] == "level":
 			header = fields
 			continue
 		case len(fields) != len(header):
@@ -246,37 +269,69 @@ func TestPolicyMatrix(t *testing.T) {
 		}
 		for i, want := range fields[2:] {
 			server := header[i+2]
+			if !addrs[server].IsValid() {
+				t.Fatalf("there is no server %s", server)
+			}
 			cells++
-			c, err := New(Config{Hello: "me.test", Transports: map[string]TransportConfig{"smtp": {TLS: TLSConfig{CAFile: ca.file(t)}}}, TLSA: records{answer}}, nil, nil, nil)
+			c, err := New(Config{Hello: "me.test", Transports: map[string]TransportConfig{"smtp": {TLS: TLSConfig{CAFile: ca.file(t), HandshakeTimeout: time.Second}}}, TLSA: records{answer}}, nil, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			o := mail.Opening{Transport: "smtp", Nexthop: "example.test", Security: demand, Host: mail.Host{Name: "mx.test", Addr: addrs[server]}}
-			k, opened := c.Dial(t.Context(), o)
-			got := "plaintext"
-			switch {
-			case k == nil && !opened.Insecure:
-				got = "failed"
-			case k == nil:
-				got = "refused"
-			case !opened.Security.IsZero():
-				got = opened.Security.Trust.String()
+			try := func() {
+				if got, opened := become(t, c, o); got != want {
+					t.Errorf("level %s, TLSA records %s, server %s: %s, want %s (%v)", fields[0], fields[1], server, got, want, opened.Reply)
+				}
 			}
-			if k != nil {
-				k.Hangup()
-				k.Run(t.Context(), func(uint64, mail.DeliveryResult) {})
+			if server == "first-silent" { // it takes a second
+				group.Go(try)
+				continue
 			}
-			if got != want {
-				t.Errorf("level %s, TLSA records %s, server %s: %s, want %s (%v)", fields[0], fields[1], server, got, want, opened.Reply)
-			}
-			if (k == nil) != !opened.Reply.IsZero() || k == nil && !opened.Reply.Temporary() {
-				t.Errorf("level %s, server %s: %v", fields[0], server, opened.Reply)
-			}
+			try()
 		}
 	}
-	if want := len(servers) * (6 + 3*4 + 4); cells != want {
+	group.Wait()
+	if want := (9 + 8) * (6 + 3*4 + 4); cells != want {
 		t.Errorf("%d cells were tried, there are %d", cells, want)
 	}
+	for _, s := range servers {
+		if s.first && s.asked.Load() > 0 {
+			t.Errorf("%s: STARTTLS was sent under TLS", s.name)
+		}
+	}
+}
+
+// implicitly returns what a policy demands of the servers of example.test with TLS from the first octet.
+func implicitly(t testing.TB, level tlspolicy.Level) string {
+	t.Helper()
+	d, why := tlspolicy.Policy{Level: level, Implicit: true}.For(tlspolicy.Nexthop{Domain: "example.test"})
+	if !why.IsZero() {
+		t.Fatal(why)
+	}
+	return d.String()
+}
+
+// become says what has become of a dial, in the words of the table.
+func become(t testing.TB, c *Client, o mail.Opening) (got string, opened mail.OpenedConnection) {
+	t.Helper()
+	k, opened := c.Dial(t.Context(), o)
+	got = "plaintext"
+	switch {
+	case k == nil && !opened.Insecure:
+		got = "failed"
+	case k == nil:
+		got = "refused"
+	case !opened.Security.IsZero():
+		got = opened.Security.Trust.String()
+	}
+	if k != nil {
+		k.Hangup()
+		k.Run(t.Context(), func(uint64, mail.DeliveryResult) {})
+	}
+	if (k == nil) != !opened.Reply.IsZero() || k == nil && !opened.Reply.Temporary() {
+		t.Errorf("%s to %v: %v", o.Security, o.Host.Addr, opened.Reply)
+	}
+	return got, opened
 }
 
 // demanding returns a client, and an Opening to a server that demands TLS of it.

@@ -18,6 +18,9 @@ type Demand struct {
 	// MX host's name. Names are the hosts that it names, or patterns of them; none if no other
 	// host can come up.
 	Enforced bool
+	// Implicit means that TLS begins with the first octet (RFC 8314 3.3). The level is then at least
+	// Encrypt: there is no plaintext to which anything could fall back.
+	Implicit bool
 	// Keyword is the demand of a message (RFC 8689).
 	Keyword Keyword
 	// Credential names that by which we authenticate to the server; "" for none.
@@ -39,6 +42,7 @@ var keywordTexts = [keywords]string{"", "+wants-requiretls", "+requiretls"}
 
 const (
 	textEnforced   = "sts"
+	textImplicit   = "+implicit"
 	textCredential = "+auth="
 )
 
@@ -53,6 +57,9 @@ func (d Demand) String() string {
 	}
 	if len(d.Names) > 0 {
 		text += "=" + strings.Join(d.Names, ",")
+	}
+	if d.Implicit {
+		text += textImplicit
 	}
 	if d.Credential != "" {
 		text += textCredential + d.Credential
@@ -71,6 +78,7 @@ func ParseDemand(text string) (Demand, error) {
 		}
 	}
 	rest, d.Credential, _ = strings.Cut(rest, textCredential)
+	rest, d.Implicit = strings.CutSuffix(rest, textImplicit)
 	level, names, named := strings.Cut(rest, "=")
 	switch level {
 	case "":
@@ -93,10 +101,13 @@ func ParseDemand(text string) (Demand, error) {
 }
 
 // sound reports whether the demand has names if its level needs them, and none if it has no use
-// for them.
+// for them; a level that goes with TLS from the first octet, if it has that; and a credential that can
+// be one.
 func (d Demand) sound() bool {
 	some := len(d.Names) > 0
 	switch {
+	case d.Implicit && !d.Level.Encrypts(), strings.Contains(d.Credential, "+"):
+		return false
 	case d.Level == Fingerprint, d.Level == Secure:
 		return some && !slices.Contains(d.Names, "")
 	case d.Level == Verify, d.Enforced:
@@ -140,6 +151,8 @@ type Requirement struct {
 	Use   Use
 	Check Check
 	Names []string // CheckName: one of these; none means the host's own. CheckFingerprint: digests
+	// Implicit means that the handshake comes first; Use is then UseAlways.
+	Implicit bool
 	// Keyword is whether the server must offer REQUIRETLS under TLS.
 	Keyword Keyword
 }
@@ -149,6 +162,9 @@ type Requirement struct {
 // host must not be used.
 func (d Demand) For(records Records) (Requirement, mail.Reply) {
 	r, why := d.base(records)
+	if r.Implicit = d.Implicit; d.Implicit && why.IsZero() {
+		r.Use = UseAlways
+	}
 	if r.Keyword = d.Keyword; why.IsZero() && d.Keyword == KeywordRequired {
 		r.Use = UseAlways
 		if r.Check == CheckNothing {

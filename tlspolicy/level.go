@@ -34,6 +34,10 @@ func (l Level) String() string {
 	return levelNames[l]
 }
 
+// Encrypts reports whether a connection can always be under TLS at the level: at None it never is, and at
+// May the server decides.
+func (l Level) Encrypts() bool { return l >= Encrypt && l < levels }
+
 // ParseLevel returns the level of a name.
 func ParseLevel(name string) (Level, error) {
 	for l, n := range levelNames {

@@ -19,6 +19,9 @@ type Policy struct {
 	// Fingerprints, with Fingerprint, are the SHA-256 digests of which the server's
 	// certificate or its public key must have one: 64 hexadecimal digits in lower case.
 	Fingerprints []string
+	// Implicit has TLS begin with the first octet, in place of STARTTLS (RFC 8314 3.3;
+	// smtp_tls_wrappermode). The server must expect that, as on port 465.
+	Implicit bool
 }
 
 // What stands for a name in Policy.Match.
@@ -37,6 +40,9 @@ func (p Policy) Validate() error {
 	var errs []error
 	if p.Level >= levels {
 		errs = append(errs, fmt.Errorf("there is no TLS level %d", p.Level))
+	}
+	if p.Implicit && !p.Level.Encrypts() {
+		errs = append(errs, fmt.Errorf("TLS from the first octet (tls_wrappermode) needs a level of at least encrypt, not %v: there is no plaintext to go back to", p.Level))
 	}
 	if len(p.Match) > 0 && p.Level != Verify && p.Level != Secure {
 		errs = append(errs, fmt.Errorf("names to match are for the levels verify and secure, not for %v", p.Level))
@@ -85,17 +91,20 @@ func (p Policy) Asked(r mail.TLSRequest) Policy {
 	switch p.Level {
 	case DANE, STS:
 		if r == mail.TLSOptional {
-			return Policy{Level: May}
+			return p.at(May)
 		}
 	}
 	switch p.Level {
 	case None, May, Encrypt, DANE:
 		if r == mail.TLSRequired {
-			return Policy{Level: STS}
+			return p.at(STS)
 		}
 	}
 	return p
 }
+
+// at returns a policy of another level for the same servers.
+func (p Policy) at(l Level) Policy { return Policy{Level: l, Implicit: p.Implicit} }
 
 // NamesFromDNS reports whether the name that a certificate must have comes from MX records.
 func (p Policy) NamesFromDNS() bool {
@@ -115,7 +124,7 @@ func (p Policy) NamesFromDNS() bool {
 func (p Policy) Required(to Nexthop) (Demand, mail.Reply) {
 	known := to.SecureMX || !p.NamesFromDNS()
 	if !known && to.Enforced && p.Level != DANEOnly {
-		p, known = Policy{Level: STS}, true // with which hosts that it does not name are not used
+		p, known = p.at(STS), true // with which hosts that it does not name are not used
 	}
 	d, why := p.For(to)
 	if d.Keyword = KeywordRequired; why.IsZero() && !known {
@@ -126,9 +135,13 @@ func (p Policy) Required(to Nexthop) (Demand, mail.Reply) {
 }
 
 // For returns what the policy demands for a nexthop. If that can never be met, the reply is not
-// zero, and says why.
+// zero, and says why. With Implicit, a level without a demand, which a destination or a message may
+// have brought, is Encrypt: how TLS begins is a property of the server, and in plaintext it hears nothing.
 func (p Policy) For(to Nexthop) (Demand, mail.Reply) {
-	d := Demand{Level: p.Level}
+	if p.Implicit && !p.Level.Encrypts() {
+		p.Level = Encrypt
+	}
+	d := Demand{Level: p.Level, Implicit: p.Implicit}
 	switch p.Level {
 	case Fingerprint:
 		d.Names = slices.Sorted(slices.Values(p.Fingerprints))

@@ -38,19 +38,32 @@ func NewTable(transports map[string]Policy, rules []Rule) (*Table, error) {
 
 // Policy returns the policy of mail that goes over a transport to a domain, or "" if the nexthop
 // has none. The domain's letter case and a final dot do not matter; one that is internationalized
-// must be in A-labels, like those of the rules. The longest rule that is for the domain wins. A
-// transport without a policy has May.
+// must be in A-labels, like those of the rules. The longest rule that is for the domain wins, but for
+// Implicit, which is always the transport's. A transport without a policy has May.
 func (t *Table) Policy(transport, domain string) Policy {
 	if t == nil {
 		return Policy{Level: May}
 	}
+	standard, ok := t.transports[transport]
+	if !ok {
+		standard = Policy{Level: May}
+	}
+	if p, ok := t.rule(domain); ok {
+		p.Implicit = standard.Implicit
+		return p
+	}
+	return standard
+}
+
+// rule returns the policy of the longest rule that is for a domain.
+func (t *Table) rule(domain string) (Policy, bool) {
 	if domain = canonical(domain); len(t.domains) > 0 && domain != "" {
 		if p, ok := t.domains[domain]; ok {
-			return p
+			return p, true
 		}
 		for i := strings.IndexByte(domain, '.'); i >= 0; {
 			if p, ok := t.domains[domain[i:]]; ok {
-				return p
+				return p, true
 			}
 			next := strings.IndexByte(domain[i+1:], '.')
 			if next < 0 {
@@ -59,10 +72,7 @@ func (t *Table) Policy(transport, domain string) Policy {
 			i += 1 + next
 		}
 	}
-	if p, ok := t.transports[transport]; ok {
-		return p
-	}
-	return Policy{Level: May}
+	return Policy{}, false
 }
 
 // canonical returns a domain in lower case and without a final dot.

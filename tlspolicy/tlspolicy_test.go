@@ -35,6 +35,12 @@ func TestDemands(t *testing.T) {
 		{Policy{Level: DANEOnly}, Nexthop{Domain: "a.example"}, "! level dane-only needs MX records that are protected"},
 		{Policy{Level: STS}, Nexthop{Domain: "a.example"}, "mta-sts"},
 		{Policy{Level: STS}, enforced, "sts"},
+		{Policy{Level: Encrypt, Implicit: true}, Nexthop{}, "encrypt+implicit"},
+		{Policy{Level: Secure, Implicit: true}, Nexthop{Domain: "a.example"}, "secure=.a.example,a.example+implicit"},
+		{Policy{Level: DANE, Implicit: true}, Nexthop{Domain: "a.example"}, "dane+implicit"},
+		{Policy{Level: STS, Implicit: true}, enforced, "sts+implicit"},
+		{Policy{Level: None, Implicit: true}, Nexthop{Domain: "a.example"}, "encrypt+implicit"},
+		{Policy{Level: May, Implicit: true}, Nexthop{Domain: "a.example"}, "encrypt+implicit"},
 		{Policy{Level: STS}, Nexthop{Domain: "a.example", Enforced: true, MX: []string{"mx.a.example", "*.b.example"}}, "sts=*.b.example,mx.a.example"},
 	} {
 		d, why := c.policy.For(c.to)
@@ -52,8 +58,10 @@ func TestDemands(t *testing.T) {
 			continue
 		}
 		for d.Keyword = range Keyword(keywords) {
-			if again, err := ParseDemand(d.String()); err != nil || !reflect.DeepEqual(again, d) {
-				t.Errorf("%q is read as %+v, %v", d.String(), again, err)
+			for _, d.Credential = range []string{"", "office.1"} {
+				if again, err := ParseDemand(d.String()); err != nil || !reflect.DeepEqual(again, d) {
+					t.Errorf("%q is read as %+v, %v", d.String(), again, err)
+				}
 			}
 		}
 	}
@@ -62,7 +70,8 @@ func TestDemands(t *testing.T) {
 // A text that String has not made is refused, whatever it resembles: mail must not go by a
 // weaker demand than its own.
 func TestWrongDemands(t *testing.T) {
-	for _, text := range []string{"may", "None", "encrypt=", "sts+requiretls ", "+requiretls+requiretls", "secure=,", "mta-sts=", "=", "=a", "level 9", "fingerprint", "x", "+auth=", "may+auth=x", "+requiretls+auth=x", "+wants-requiretls+requiretls", "+requiretls+wants-requiretls", "secure+auth=x"} {
+	for _, text := range []string{"may", "None", "encrypt=", "sts+requiretls ", "+requiretls+requiretls", "secure=,", "mta-sts=", "=", "=a", "level 9", "fingerprint", "x", "+auth=", "may+auth=x", "+requiretls+auth=x", "+wants-requiretls+requiretls", "+requiretls+wants-requiretls", "secure+auth=x",
+		"+implicit", "none+implicit", "may+implicit", "+implicit+auth=x", "+implicit+requiretls", "encrypt+implicit+implicit", "encrypt+auth=x+implicit", "encrypt+requiretls+implicit", "encrypt+implicit ", "secure+implicit"} {
 		d, err := ParseDemand(text)
 		if err == nil {
 			t.Errorf("%q is read as %+v", text, d)
@@ -71,7 +80,7 @@ func TestWrongDemands(t *testing.T) {
 }
 
 func FuzzParseDemand(f *testing.F) {
-	for _, text := range []string{"", "none", "sts=*.a,b", "secure=.a.example,a.example+requiretls", "fingerprint=" + digest, "dane-only", "+requiretls", "dane+wants-requiretls", "+auth=a.b-c", "verify=a.example+auth=x+requiretls", "sts+auth=x"} {
+	for _, text := range []string{"", "none", "sts=*.a,b", "secure=.a.example,a.example+requiretls", "fingerprint=" + digest, "dane-only", "+requiretls", "dane+wants-requiretls", "+auth=a.b-c", "verify=a.example+auth=x+requiretls", "sts+auth=x", "encrypt+implicit", "verify=a.example+implicit+auth=x+requiretls", "dane-only+implicit+wants-requiretls"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -83,6 +92,9 @@ func FuzzParseDemand(f *testing.F) {
 			r, why := d.For(records)
 			if err == nil && why.IsZero() && r.Check != CheckNothing && r.Use != UseAlways {
 				t.Errorf("%q, records %d: a certificate is demanded, and TLS is not", text, records)
+			}
+			if err == nil && why.IsZero() && r.Implicit && r.Use != UseAlways {
+				t.Errorf("%q, records %d: plaintext is left where TLS comes first", text, records)
 			}
 		}
 	})
@@ -97,6 +109,10 @@ func TestValidate(t *testing.T) {
 		{Policy{Level: May}, ""},
 		{Policy{Level: Secure, Match: []string{"a.example", ".b.example", "nexthop"}}, ""},
 		{Policy{Level: Fingerprint, Fingerprints: []string{strings.ToUpper(digest)}}, ""},
+		{Policy{Level: Encrypt, Implicit: true}, ""},
+		{Policy{Level: STS, Implicit: true}, ""},
+		{Policy{Level: May, Implicit: true}, "at least encrypt, not may"},
+		{Policy{Level: None, Implicit: true}, "at least encrypt, not none"},
 		{Policy{Level: Encrypt, Match: []string{"a.example"}}, "for the levels verify and secure"},
 		{Policy{Level: Fingerprint}, "at least one fingerprint"},
 		{Policy{Level: Verify, Fingerprints: []string{digest}}, "for the level fingerprint"},
@@ -132,7 +148,7 @@ func TestMatchName(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	table, err := NewTable(map[string]Policy{"smtp": {Level: DANE}}, []Rule{
+	table, err := NewTable(map[string]Policy{"smtp": {Level: DANE}, "first": {Level: Verify, Implicit: true}}, []Rule{
 		{[]string{"a.example", ".b.example"}, Policy{Level: Encrypt}}, {[]string{".C.b.example"}, Policy{Level: None}}, {[]string{".example"}, Policy{Level: Verify}},
 	})
 	if err != nil {
@@ -146,9 +162,14 @@ func TestTable(t *testing.T) {
 		{"smtp", "x.y.b.example", Encrypt}, {"smtp", "x.c.b.example", None}, {"smtp", "c.b.example", Encrypt}, {"smtp", "example", DANE},
 		{"smtp", "a.test", DANE}, {"smtp", "", DANE}, {"relay", "a.test", May}, {"relay", "a.example", Encrypt},
 		{"smtp", "A.Example", Encrypt}, {"smtp", "a.example.", Encrypt}, {"smtp", "X.C.B.Example.", None},
+		{"first", "a.test", Verify}, {"first", "a.example", Encrypt}, {"first", "x.c.b.example", None},
 	} {
-		if got := table.Policy(c.transport, c.domain); got.Level != c.want {
+		got := table.Policy(c.transport, c.domain)
+		if got.Level != c.want {
 			t.Errorf("%s %s: %v, want %v", c.transport, c.domain, got.Level, c.want)
+		}
+		if got.Implicit != (c.transport == "first") { // which no rule for a domain changes
+			t.Errorf("%s %s: TLS comes first: %v", c.transport, c.domain, got.Implicit)
 		}
 	}
 	if _, err := NewTable(nil, []Rule{{[]string{"a.example", "A.example"}, Policy{}}}); err == nil {
@@ -167,6 +188,9 @@ func TestRequirements(t *testing.T) {
 			text += "=" + strings.Join(r.Names, ",")
 		}
 		text += [...]string{"", " wanted", " keyword"}[r.Keyword]
+		if r.Implicit {
+			text += " first"
+		}
 		return text
 	}
 	for _, c := range []struct {
@@ -191,6 +215,11 @@ func TestRequirements(t *testing.T) {
 		{"encrypt+requiretls", [...]string{"always name keyword", "", "", ""}},
 		{"secure=a.test+requiretls", [...]string{"always name=a.test keyword", "", "", ""}},
 		{"dane+requiretls", [...]string{"always name keyword", "always tlsa keyword", "always name keyword", "!"}},
+		{"encrypt+implicit", [...]string{"always nothing first", "", "", ""}},
+		{"secure=a.test+implicit", [...]string{"always name=a.test first", "", "", ""}},
+		{"dane+implicit", [...]string{"always nothing first", "always tlsa first", "always nothing first", "!"}},
+		{"dane-only+implicit", [...]string{"!", "always tlsa first", "!", "!"}},
+		{"mta-sts+implicit+requiretls", [...]string{"always name keyword first", "always tlsa keyword first", "always name keyword first", "!"}},
 		{"dane-only+requiretls", [...]string{"!", "always tlsa keyword", "!", "!"}},
 	} {
 		d, err := ParseDemand(c.demand)
@@ -280,6 +309,14 @@ func TestAsked(t *testing.T) {
 		}
 		if got := c.policy.Asked(mail.TLSUnset); !reflect.DeepEqual(got, c.policy) {
 			t.Errorf("%+v becomes %+v", c.policy, got)
+		}
+		c.policy.Implicit = true // which no message changes
+		for _, r := range []mail.TLSRequest{mail.TLSUnset, mail.TLSRequired, mail.TLSOptional} {
+			for _, to := range []Nexthop{insecure, secure, enforced} {
+				if d, why := c.policy.Asked(r).Required(to); why.IsZero() && (!d.Implicit || !d.Level.Encrypts()) {
+					t.Errorf("%+v, %v: %q", c.policy, r, d)
+				}
+			}
 		}
 	}
 }

@@ -258,11 +258,14 @@ func (s *Session) HandshakeFailed(why string) {
 	s.fail(Failure{Kind: FailSecurity, Stage: WaitHandshake, Reply: s.own(451, mail.Status{Class: 4, Subject: 7, Detail: 5}, why)})
 }
 
-// injected ends a session in which octets came in plaintext after the server had agreed to
-// TLS. Whoever has sent them might want them to be taken for what the server says under TLS.
+// injected ends a session in which octets came in plaintext before TLS that was to be next. Whoever
+// has sent them might want them to be taken for what the server says under TLS.
 func (s *Session) injected() {
-	s.fail(Failure{Kind: FailSecurity, Stage: WaitHandshake,
-		Reply: s.own(451, mail.Status{Class: 4, Subject: 7}, "octets in plaintext follow the reply to STARTTLS")})
+	text := "octets in plaintext follow the reply to STARTTLS"
+	if s.cfg.TLS == TLSImplicit {
+		text = "octets in plaintext came in place of the TLS handshake"
+	}
+	s.fail(Failure{Kind: FailSecurity, Stage: WaitHandshake, Reply: s.own(451, mail.Status{Class: 4, Subject: 7}, text)})
 }
 
 // refused ends a session whose greeting, EHLO or AUTH was refused, with QUIT.

@@ -15,7 +15,8 @@ import (
 //
 //	session level=LEVEL inflight=N self=NAME  a new connection; the level is group
 //	                                          if nothing else is said; with tls=offered or
-//	                                          tls=required it asks for TLS, with lmtp it
+//	                                          tls=required it asks for TLS, with
+//	                                          tls=implicit TLS comes first, with lmtp it
 //	                                          speaks LMTP, and with auth= it
 //	                                          authenticates, see scripted
 //	secured, unsecured why="…"                TLS was negotiated, or not
@@ -114,7 +115,7 @@ func (d *dialogue) command(tb testing.TB, l *golden.Line) {
 			}
 		}
 		cfg.InFlight = l.Int(tb, "inflight", 0)
-		cfg.TLS = map[string]TLSUse{"": TLSNever, "offered": TLSOffered, "required": TLSRequired}[l.Str("tls", "")]
+		cfg.TLS = map[string]TLSUse{"": TLSNever, "offered": TLSOffered, "required": TLSRequired, "implicit": TLSImplicit}[l.Str("tls", "")]
 		cfg.LMTP = has(l, "lmtp")
 		if responses := l.Str("auth", ""); responses != "" {
 			cfg.Auth = &scripted{responses: strings.Split(responses, "|"), proof: l.Str("proof", "")}

@@ -67,7 +67,7 @@ type Config struct {
 	// with LHLO, and each recipient that the server has accepted gets a reply of its own
 	// to the content. Level is then at most Overlap.
 	LMTP bool
-	// TLS says whether the session is to be secured with STARTTLS.
+	// TLS says whether the session is to be secured, and how that begins.
 	TLS TLSUse
 	// Auth, if not nil, authenticates the session before any mail. Without success there is none.
 	Auth Authenticator
@@ -78,14 +78,15 @@ type Config struct {
 	InFlight int
 }
 
-// A TLSUse is whether a session asks for TLS (RFC 3207). How the handshake is to end is
+// A TLSUse is whether a session uses TLS, and how that begins. How the handshake is to end is
 // the host's business.
 type TLSUse uint8
 
 const (
 	TLSNever    TLSUse = iota // not at all, whatever the server offers
-	TLSOffered                // if the server offers it; else, and if it refuses, the session goes on in plaintext
-	TLSRequired               // nothing but EHLO and STARTTLS is sent in plaintext
+	TLSOffered                // by STARTTLS (RFC 3207) if the server offers it; else, and if it refuses, the session goes on in plaintext
+	TLSRequired               // by STARTTLS; nothing but EHLO and STARTTLS is sent in plaintext
+	TLSImplicit               // with the first octet (RFC 8314 3.3): the greeting comes under TLS, and STARTTLS is not sent
 )
 
 // phase is where a session is.
@@ -156,13 +157,16 @@ type Tally struct {
 }
 
 // New returns a session on a connection that has just been opened. It begins
-// by waiting for the greeting (RFC 5321 3.1).
+// by waiting for the greeting (RFC 5321 3.1), with TLSImplicit after a Handshake.
 func New(cfg Config) *Session {
 	if cfg.InFlight <= 0 {
 		cfg.InFlight = InFlightDefault
 	}
 	cfg.InFlight = min(max(cfg.InFlight, 2), InFlightMax)
 	s := &Session{cfg: cfg}
+	if cfg.TLS == TLSImplicit {
+		s.phase = phaseHandshake
+	}
 	s.slots.push(slot{kind: slotGreeting})
 	return s
 }
@@ -230,13 +234,17 @@ func (s *Session) Next() *Transaction {
 // else written or read, and then call Secured, or End if that fails.
 func (s *Session) Handshake() bool { return s.phase == phaseHandshake }
 
-// Secured reports that TLS was negotiated. What the server has offered until then is
-// forgotten, and EHLO is sent again (RFC 3207 4.2).
+// Secured reports that TLS was negotiated. After STARTTLS, what the server has offered until then is
+// forgotten, and EHLO is sent again (RFC 3207 4.2). With TLSImplicit the server now greets.
 func (s *Session) Secured() {
 	if s.phase != phaseHandshake {
 		panic("smtp/client: Secured called where Handshake is false")
 	}
 	s.secured, s.caps = true, smtp.Caps{}
+	if s.cfg.TLS == TLSImplicit {
+		s.phase = phaseGreeting
+		return
+	}
 	s.hello()
 }
 
