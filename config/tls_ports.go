@@ -158,7 +158,7 @@ func (l *loader) checkWrapper(name string, t *Transport) bool {
 	if _, own := l.places[key]; !own {
 		key = "smtp_tls_wrappermode"
 	}
-	problem := fmt.Sprintf("TLS from the first octet leaves no plaintext to go back to, and tls_security_level is %q", t.SMTP.Policy.Level)
+	problem := fmt.Sprintf("TLS from the first byte leaves no plaintext to go back to, and tls_security_level is %q", t.SMTP.Policy.Level)
 	if _, told := l.failed[key]; !told {
 		l.complain(problem, `set tls_security_level = "secure", or at least "encrypt"`, key)
 		l.failed[key] = true

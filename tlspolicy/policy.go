@@ -42,7 +42,7 @@ func (p Policy) Validate() error {
 		errs = append(errs, fmt.Errorf("there is no TLS level %d", p.Level))
 	}
 	if p.Implicit && !p.Level.Encrypts() {
-		errs = append(errs, fmt.Errorf("TLS from the first octet (tls_wrappermode) needs a level of at least encrypt, not %v: there is no plaintext to go back to", p.Level))
+		errs = append(errs, fmt.Errorf("TLS from the first byte (tls_wrappermode) needs a level of at least encrypt, not %v: there is no plaintext to go back to", p.Level))
 	}
 	if len(p.Match) > 0 && p.Level != Verify && p.Level != Secure {
 		errs = append(errs, fmt.Errorf("names to match are for the levels verify and secure, not for %v", p.Level))
