@@ -24,6 +24,7 @@ func blockAfterNaive(data []byte, offset, span, max int) (at, end int) {
 // with all limits of the search.
 func TestBlockAfter(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	img, _ := spooled(t, false)
 	rng := rand.New(rand.NewPCG(1, 2))
 	found, missed := 0, 0

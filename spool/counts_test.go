@@ -734,6 +734,7 @@ func TestCountsAfterADamagedLog(t *testing.T) {
 // those that can still be read where they had to be counted again. Until then they are not
 // larger than that.
 func TestCountsInADamagedStore(t *testing.T) {
+	longWithoutRaces(t)
 	fs := vfs.NewCrashableMem()
 	s := mustOpen(t, counting(fs))
 	counted(t, s)

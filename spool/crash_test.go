@@ -97,6 +97,7 @@ func splitOff(t testing.TB, s *Spool, ids *[]mail.QueueID, of int, recipients []
 // removed, splits no step, and leaves nothing behind. A plain run tries every fifth crash.
 func TestCrashAtEveryWrite(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	states := undisturbed(t)
 	var clones []clone
 	crashes, every := 0, int(sampled(5))
@@ -332,6 +333,7 @@ func crashWriter(t *testing.T, s *Spool, known *ledger, rng *rand.Rand) {
 // completely or not at all. In a plain run it is every fifth write.
 func TestErrorAtEveryWrite(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	states := undisturbed(t)
 	for n := int64(0); ; n += sampled(5) {
 		fs := vfs.NewCrashableMem()

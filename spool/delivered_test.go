@@ -135,6 +135,7 @@ func ringOf(t *testing.T, fs vfs.FS) []byte {
 // no other recipient is settled.
 func TestNotesAndPowerFailure(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	recorded := 0
 	for seed := range uint64(40) {
 		fs := vfs.NewCrashableMem()

@@ -497,6 +497,7 @@ func TestFlippedMarkers(t *testing.T) {
 // Random bits of tables, blobs, logs and contents.
 func TestFlippedData(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	n := 2 * golden.Runs(2)
 	for _, killed := range []bool{false, true} {
 		t.Run(kindOfImage(killed), func(t *testing.T) {
@@ -541,6 +542,7 @@ func TestFlippedData(t *testing.T) {
 // Mistakes that are not made by flipped bits, but by people and restores.
 func TestWrongStoreFiles(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	img, waiting := spooled(t, false)
 	manifests, copies := img.names(func(n string) bool { return strings.HasPrefix(n, "MANIFEST") }), img.copies()
 	if len(manifests) != 2 || len(copies) != 2 {

@@ -252,6 +252,7 @@ func TestHostsEnd(t *testing.T) {
 // moment, not before the last commit of mail.
 func TestHostsCrash(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	for round := range uint64(40) {
 		rng := rand.New(rand.NewPCG(round, 5))
 		fs := vfs.NewCrashableMem()

@@ -137,6 +137,7 @@ func reopened(t *testing.T, fs *vfs.MemFS, waiting map[mail.QueueID]int) (lost, 
 // last block; without the Flush in openStore: 45 of 45 lost, and reported.
 func TestDamagedLogOfAKilledProcess(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	fs := vfs.NewCrashableMem()
 	s := open(t, small(fs))
 	waiting := busyLog(t, s, 40)

@@ -188,6 +188,7 @@ type trial struct {
 // equals a simple map of messages.
 func TestAgainstTwin(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	first, last := uint64(1), uint64(golden.Runs(1))
 	if *seedFlag != 0 {
 		first, last = *seedFlag, *seedFlag

@@ -262,6 +262,7 @@ func TestPitfall3OneBadBlockIsNotFatal(t *testing.T) {
 // Seen failing: scan without heal: Fetch returned ErrCorrupt.
 func TestPitfall3DamagedIndexIsMadeAnew(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	for n, area := range []mail.Area{mail.AreaDeferred, mail.AreaIncoming, mail.AreaDeferred, mail.AreaIncoming} {
 		flow := testFlow(n / 2)
 		fs := vfs.NewMem()
@@ -390,6 +391,7 @@ func TestDamagedBlockAtTheEdgeOfAnIndex(t *testing.T) {
 // the bad block were missing.
 func TestDamagedBlockAmongEqualDues(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	for _, area := range []mail.Area{mail.AreaDeferred, mail.AreaHold} {
 		fs := vfs.NewMem()
 		cfg := small(fs)

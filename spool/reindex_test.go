@@ -21,6 +21,7 @@ import (
 // Seen failing: one EIO ended the rebuild, and what came after it was in no index.
 func TestRebuildPastUnreadableStates(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	for _, area := range []mail.Area{mail.AreaDeferred, mail.AreaHold} {
 		var read, bad atomic.Int64 // offsets of blocks
 		bad.Store(-1)

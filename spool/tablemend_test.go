@@ -22,6 +22,7 @@ func isBlob(name string) bool  { return path.Ext(name) == ".blob" }
 // Seen failing: without mendTables, all messages in the table were damaged or missing.
 func TestDamagedEndOfATable(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	img, waiting := spooled(t, false)
 	for _, name := range img.names(isTable) {
 		for _, size := range []int{1, 60, 500} {
@@ -138,6 +139,7 @@ func TestDamagedBlockStopsNoWriters(t *testing.T) {
 // Seen failing: without blobProblem, Pebble panicked.
 func TestDamagedEndOfABlob(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	img, waiting := spooled(t, false)
 	for _, name := range img.names(isBlob) {
 		bits := len(img[name]) * 8

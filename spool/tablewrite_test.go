@@ -142,6 +142,7 @@ func TestTableThatGrows(t *testing.T) {
 // Seen failing: without checking the error of Close, and that of readFile.
 func TestErrorsWhileATableIsWritten(t *testing.T) {
 	t.Parallel()
+	longWithoutRaces(t)
 	n := int64(0)
 	for ; ; n += sampled(7) {
 		var ops atomic.Int64
