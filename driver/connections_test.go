@@ -17,6 +17,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
+	"github.com/posthaste-mta/posthaste/replies"
 )
 
 // A town is a set of hosts in memory with connections to them. It holds how each
@@ -30,6 +31,7 @@ type town struct {
 	open   int
 	most   int // open at once
 	ends   []mail.CloseReason
+	book   *replies.Book // nil: no rules
 }
 
 // A resident is one host.
@@ -188,7 +190,11 @@ func (x *town) drives(t *testing.T, w *world, store driver.HostStore, grace time
 	for _, f := range change {
 		f(&cfg)
 	}
-	d, err := driver.New(cfg, driver.Ports{Spool: w, Router: w, Reporter: w, Connector: x, Hosts: store, Agent: func(string) driver.Agent { return w }})
+	ports := driver.Ports{Spool: w, Router: w, Reporter: w, Connector: x, Hosts: store, Agent: func(string) driver.Agent { return w }}
+	if x.book != nil {
+		ports.Replies = func() *replies.Book { return x.book }
+	}
+	d, err := driver.New(cfg, ports)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,6 +481,53 @@ func TestDeadHostsAreTriedAfterAStart(t *testing.T) {
 		stop()
 		if len(x.accepted("dying")) == 0 {
 			t.Errorf("a host that works again has taken nothing; dialled were %v", x.dials)
+		}
+	})
+}
+
+// A receiver says that it wants to be left alone, and a rule says for six hours. Neither a stop nor a kill ends
+// that, if the latter comes three seconds later; only an operator who removes the rule does, be it while nothing runs.
+func TestMeasuresAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cellar{records: make(map[string][]byte)}
+		w, x := newWorld(), newTown([]string{"mx"})
+		rule := replies.Rule{Name: "slow", Match: replies.Match{Words: []string{"too fast"}}, Rest: 6 * time.Hour}
+		x.book = replies.New(nil, []replies.Rule{rule})
+		x.hosts["mx"].refuses = mail.Reply{Code: 421, Text: "much too fast", By: "mx[192.0.2.1]"}
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { // of transport retry
+			return mail.DeliveryResult{Outcomes: []mail.Outcome{{Result: mail.Deferred, Reply: d.Said}}}
+		}
+		d, stop := x.drives(t, w, c, time.Second)
+		arrive(d, w, "a@a.test")
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		killed := maps.Clone(c.records) // what a kill leaves
+		stop()
+		x.hosts["mx"].refuses = mail.Reply{}
+
+		resting := func(store *cellar, want bool) {
+			t.Helper()
+			x.dials = nil
+			d, stop := x.drives(t, w, store, time.Second)
+			defer stop()
+			time.Sleep(2 * time.Hour) // the deferral has ended
+			list, err := d.Destinations(t.Context(), qmgr.DestinationQuery{Most: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := slices.ContainsFunc(list.Destinations, func(s qmgr.DestinationSummary) bool {
+				return s.Queue.Rule == "slow" && s.Condition == qmgr.ConditionDead && s.Queue.Reason.Said().Text == "much too fast"
+			})
+			if found != want || (len(x.dials) == 0) != want {
+				t.Errorf("it rests: %v, want %v; dialled %v; %+v", found, want, x.dials, list.Destinations)
+			}
+		}
+		resting(&cellar{records: killed}, true)
+		resting(c, true)
+		x.book = replies.New(nil, []replies.Rule{{Name: "other", Match: rule.Match, Rest: time.Hour}})
+		resting(c, false)
+		if n := w.count(); n != 0 {
+			t.Errorf("%d messages are left", n)
 		}
 	})
 }

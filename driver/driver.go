@@ -11,6 +11,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/replies"
 )
 
@@ -160,7 +161,7 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	}
 	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core, trace: cfg.Trace,
 		grace: cfg.Grace, readers: cfg.Readers, reporters: cfg.Reporters,
-		reads: make(chan readTask), reports: make(chan mail.QueueID), hosts: newHostSaves(core.NewHostFeed(), cfg.Qmgr.Hosts.HostLimit+cfg.Qmgr.Warmup.RecordLimit()), atRest: make(chan struct{})}
+		reads: make(chan readTask), reports: make(chan mail.QueueID), hosts: newHostSaves(core.NewHostFeed(), cfg.Qmgr.Hosts.HostLimit+cfg.Qmgr.Warmup.RecordLimit()+measure.Limit), atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
 	d.deadline.Store(int64(cfg.Qmgr.VerifyDeadline))
 	d.deliveries = newPool(d.deliver)
@@ -203,6 +204,9 @@ func (d *Driver) Run(ctx context.Context) error {
 	clean := false
 	defer func() { d.trace.End(clean) }() // also if the core panics
 
+	if book := d.book(); d.ports.Replies != nil {
+		d.step(qmgr.Rules{Names: book.RuleNames()})
+	}
 	d.loadHosts(work, d.hosts.limit)
 	horizon := d.clock.now().Add(2*d.clock.longest + catchUpMost)
 	wg.Go(func() { d.retryFarDue(work, horizon) })

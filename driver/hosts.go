@@ -11,7 +11,8 @@ import (
 
 const (
 	// saveEvery is the interval between saves of host records. It bounds how much more mail
-	// than its allowance of a day a source sends after a crash (qmgr/warmup).
+	// than its allowance of a day a source sends after a crash (qmgr/warmup), and which measures
+	// of rules on replies are lost (qmgr/measure).
 	saveEvery = 3 * time.Second
 	// saveMost is the maximum number of records in one save, so that collecting
 	// them does not delay the owner.
@@ -35,7 +36,7 @@ func newHostSaves(feed *qmgr.HostFeed, limit int) hostSaves {
 	return hostSaves{feed: feed, limit: limit, saves: make(chan []mail.HostRecord, 1), last: make(chan struct{}), atRest: make(chan struct{})}
 }
 
-// loadHosts gives the core the host records of the last run, and those of warm-ups.
+// loadHosts gives the core the host records of the last run, and those of warm-ups and measures.
 func (d *Driver) loadHosts(ctx context.Context, most int) {
 	if d.ports.Hosts == nil {
 		return

@@ -59,6 +59,9 @@ func (d *Driver) Configure(cfg Config) error {
 	d.flowDelay.Store(int64(cfg.FlowDelay))
 	d.deadline.Store(int64(cfg.Qmgr.VerifyDeadline))
 	d.inbox.event(qmgr.Configure{Config: cfg.Qmgr})
+	if d.ports.Replies != nil { // they may be others, too
+		d.inbox.event(qmgr.Rules{Names: d.book().RuleNames()})
+	}
 	return nil
 }
 

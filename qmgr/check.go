@@ -10,6 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/callout"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -44,6 +45,7 @@ func (q *Qmgr) Check() {
 	q.checkWanted()
 	q.checkRuns()
 	q.sources.check()
+	q.checkMeasures()
 	busy, queues := 0, 0
 	for t := range q.ring.All() {
 		t.check(q.cfg.AsPostfix && t.Name == TransportRetry)
@@ -55,6 +57,22 @@ func (q *Qmgr) Check() {
 	}
 	assert.That(queues == q.queues, "%d destinations, counted %d", q.queues, queues)
 	assert.That(busy == len(q.busy), "%d deliveries busy, counted %d", len(q.busy), busy)
+}
+
+// checkMeasures checks that destinations do what is demanded of them, and nothing else.
+func (q *Qmgr) checkMeasures() {
+	q.measured.Check()
+	for t := range q.ring.All() {
+		for d := range t.destinations() {
+			var has measure.Record
+			if d.measures != nil {
+				has = d.measures.Record
+				assert.That(has != measure.Record{} || d.measures.timer.slot.Heaped(), "%s:%s has measures that demand nothing", t.Name, d.nexthop)
+			}
+			assert.That(has == q.measured.Get(d.measureKey()), "%s:%s has the measures %+v, and the table %+v", t.Name, d.nexthop, has, q.measured.Get(d.measureKey()))
+			assert.That(!d.resting(q.now) || d.dead(), "%s:%s is to rest, and is not dead", t.Name, d.nexthop)
+		}
+	}
 }
 
 // mail are the messages in core that are mail.
@@ -209,7 +227,7 @@ func (t *transport) check(leftovers bool) {
 			variants++
 			assert.That(slices.Contains(t.variantsOf(d.name), d), "%s:%s is not among those with a source or a demand", t.Name, d.nexthop)
 		}
-		assert.That(d.Waiting > 0 || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped() || d.measures != nil && d.measures.timer.slot.Heaped(), "%s:%s is idle and not freed", t.Name, d.nexthop)
+		assert.That(d.Waiting > 0 || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped() || d.measures != nil, "%s:%s is idle and not freed", t.Name, d.nexthop)
 		assert.That(d.window.State() != window.Dead && !t.dead() || d.Waiting == 0, "%s:%s is dead and has entries", t.Name, d.nexthop)
 		assert.That(d.Waiting == 0 || d.source == nil || d.source.up(), "%s:%s waits for source %s, which is withdrawn", t.Name, d.nexthop, d.source.name())
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.Name, d.nexthop)

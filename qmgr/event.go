@@ -97,8 +97,8 @@ type Closed struct {
 	Closing mail.Closing
 }
 
-// Learned brings what is known of hosts and of warm-ups from before the start, as a
-// HostFeed gave it. It is best the first event.
+// Learned brings what is known of hosts, of warm-ups and of measures from before the start, as a
+// HostFeed gave it. It is best the first event, but for Rules.
 type Learned struct{ Hosts []mail.HostRecord }
 
 // Verify asks whether mail can be sent to where a route leads, which needs a lookup
@@ -208,6 +208,11 @@ type SelectTransport struct{ Pending map[string]int }
 // became smaller are reached by not starting anything new.
 type Configure struct{ Config Config }
 
+// Rules says which rules on replies there are, at the start and after each change: what others
+// have demanded of destinations (mail.Measure) ends, and they demand nothing more. Without
+// it, all rules count.
+type Rules struct{ Names []string }
+
 // Reroute says that routes may be others than before: what waits for connections is routed again.
 type Reroute struct{}
 
@@ -246,6 +251,7 @@ func (AgentReady) event()      {}
 func (SelectTransport) event() {}
 func (AdjustWarmup) event()    {}
 func (Configure) event()       {}
+func (Rules) event()           {}
 func (Reroute) event()         {}
 func (Halt) event()            {}
 

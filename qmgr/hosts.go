@@ -3,6 +3,7 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
@@ -12,7 +13,7 @@ import (
 func (q *Qmgr) learned(ev Learned) {
 	records := make([]destdb.Known, 0, len(ev.Hosts))
 	for _, r := range ev.Hosts {
-		if warmup.IsKey(r.Key) {
+		if warmup.IsKey(r.Key) { // or measure.IsKey: they begin likewise
 			continue
 		}
 		key, err := destdb.ParseKey(r.Key)
@@ -27,23 +28,25 @@ func (q *Qmgr) learned(ev Learned) {
 	}
 	q.db.Load(records, q.now)
 	q.learnedWarmups(ev.Hosts)
+	q.learnedMeasures(ev.Hosts)
 }
 
 // A HostFeed returns what changes of what is known of hosts to one consumer, in the form
 // that Learned takes. Consumers do not disturb each other. It decides nothing, so a host
 // may use it when it likes between two Steps; the oldest changes are dropped for a
 // consumer that does not fetch in time. The first feed of a core also returns what changes
-// of warm-ups: they concern our own addresses, and so no other node.
+// of warm-ups and of measures: they concern our own addresses, and so no other node.
 type HostFeed struct {
-	feed   *destdb.Feed
-	warmup *warmup.Table // nil but for the first
+	feed     *destdb.Feed
+	warmup   *warmup.Table  // nil but for the first
+	measured *measure.Table // likewise
 }
 
 // NewHostFeed returns a feed of what changes from now on.
 func (q *Qmgr) NewHostFeed() *HostFeed {
 	f := &HostFeed{feed: q.db.NewFeed()}
 	if !q.fed {
-		q.fed, f.warmup = true, q.warmup
+		q.fed, f.warmup, f.measured = true, q.warmup, q.measured
 	}
 	return f
 }
@@ -51,6 +54,12 @@ func (q *Qmgr) NewHostFeed() *HostFeed {
 // Changes appends to dst what has changed since the feed was asked last, at most max
 // records.
 func (f *HostFeed) Changes(dst []mail.HostRecord, max int) []mail.HostRecord {
+	if f.measured != nil {
+		for _, c := range f.measured.Changed(nil, max) {
+			max--
+			dst = appendMeasure(dst, c)
+		}
+	}
 	if f.warmup != nil {
 		for _, c := range f.warmup.Changed(nil, max) {
 			r := mail.HostRecord{Key: warmup.AppendKey(nil, c.Key)}
@@ -73,4 +82,18 @@ func (f *HostFeed) Changes(dst []mail.HostRecord, max int) []mail.HostRecord {
 		dst = append(dst, r)
 	}
 	return dst
+}
+
+// appendMeasure appends what has become of a measure. One that cannot be saved is forgotten at the
+// next stop, and so is what was saved of it before.
+func appendMeasure(dst []mail.HostRecord, c measure.Change) []mail.HostRecord {
+	key, ok := measure.AppendKey(nil, c.Key)
+	if !ok {
+		return dst
+	}
+	r := mail.HostRecord{Key: key}
+	if !c.Gone {
+		r.Value, _ = measure.AppendRecord(nil, c.Record)
+	}
+	return append(dst, r)
 }

@@ -62,7 +62,7 @@ func (q *Qmgr) shape(d *queue, hosts []mail.Host) {
 		d.limits = &own
 	}
 	if d.lowers(q.now) {
-		own := d.measures.below(*d.limits, q.now)
+		own := d.measures.below(*d.limits)
 		d.limits = &own
 	}
 	d.rate.Configure(d.limits.rate, q.now)

@@ -1,32 +1,28 @@
 package qmgr
 
 import (
+	"slices"
+
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // Measures of rules on replies (mail.Measure) come with results. A destination that is to
 // rest is dead until the rest ends, whatever its hosts do meanwhile; only an operator's
-// retry ends it earlier. Limits are laid over those of the destination for a time. Both
-// are forgotten at a restart, like the deaths of destinations and what windows have
-// learned: a receiver that means it will say so again.
+// retry ends it earlier. Limits are laid over those of the destination for a time.
+//
+// Unlike the deaths of destinations and what windows have learned, both are kept over restarts:
+// what is demanded is in a table of its own (package measure), whose changes a HostFeed returns
+// and Learned brings back. A queue has a copy of what the table has of it, which keep and
+// recall make the same.
 
 // measures are those of one destination.
 type measures struct {
-	until mail.Instant // when the rest ends; 0: it does not rest
-	rule  string       // that demanded the rest
-	lower lowered
+	measure.Record
 	seen  []sighting
-	timer timer // the limits end, or sightings are forgotten
-}
-
-// lowered are limits that apply for a time.
-type lowered struct {
-	rule        string
-	until       mail.Instant // 0: there are none
-	concurrency int          // 0: none
-	rate        rate.Limit   // zero: none
+	timer timer // sightings are forgotten
 }
 
 // A sighting counts replies that matched a rule which needs several.
@@ -42,17 +38,23 @@ type sighting struct {
 const sightingsMost = 8
 
 // resting reports whether a rule has the destination rest.
-func (d *queue) resting(now mail.Instant) bool { return d.measures != nil && d.measures.until > now }
+func (d *queue) resting(now mail.Instant) bool {
+	return d.measures != nil && d.measures.Rest.Until > now
+}
+
+// lowers reports whether limits are lowered now.
+func (d *queue) lowers(now mail.Instant) bool {
+	return d.measures != nil && d.measures.Lower.Until > now
+}
 
 // measure takes what a rule demands because of a reply. Mail that was put off says what
 // was said about it before, and is no destination.
 func (q *Qmgr) measure(d *queue, m *mail.Measure) {
-	if m == nil || d.transport.Name == TransportRetry || d.transport.Name == TransportError {
+	if m == nil || d.transport.Name == TransportRetry || d.transport.Name == TransportError || !q.rules.has(m.Rule) {
 		return
 	}
 	if d.measures == nil {
-		d.measures = &measures{}
-		d.measures.timer.kind, d.measures.timer.queue = timerMeasure, d
+		d.newMeasures()
 	}
 	if d.measures.enough(m, q.now) {
 		if m.Rest > 0 {
@@ -62,7 +64,12 @@ func (q *Qmgr) measure(d *queue, m *mail.Measure) {
 			q.lowerBy(d, m)
 		}
 	}
-	q.watchMeasures(d)
+	q.watchSightings(d)
+}
+
+func (d *queue) newMeasures() {
+	d.measures = &measures{}
+	d.measures.timer.kind, d.measures.timer.queue = timerMeasure, d
 }
 
 // enough counts a reply, and reports whether there have been as many as the rule wants.
@@ -104,17 +111,29 @@ func (ms *measures) forget(now mail.Instant) {
 // restBy has a destination rest. A rest that would end earlier than the present one
 // changes nothing.
 func (q *Qmgr) restBy(d *queue, m *mail.Measure) {
+	r := d.measures.Record
 	until := q.now.Add(m.Rest)
-	if d.measures.until >= until {
+	if r.Rest.Until >= until {
 		return
 	}
 	first := !d.resting(q.now)
-	d.measures.until, d.measures.rule = until, m.Rule
+	r.Rest = measure.Rest{Rule: m.Rule, Since: q.now, Until: until, Reason: m.Reply}
+	q.keep(d, r)
+	q.retire(d, &r.Rest)
+	if first {
+		q.emitMeasure(d, m, until)
+	}
+}
+
+// retire makes a destination dead until a rest ends. One that is dead longer for another reason
+// stays dead as long.
+func (q *Qmgr) retire(d *queue, r *measure.Rest) {
 	switch d.window.State() {
 	case window.Dead:
+		until := max(r.Until, d.timer.at)
 		q.disarm(&d.timer)
-		d.reason = m.Reply
-		d.reason.Text = SuspendedPrefix + m.Reply.Text
+		d.reason = r.Reason
+		d.reason.Text = SuspendedPrefix + r.Reason.Text
 		q.arm(&d.timer, max(until, q.now.Add(shortestDeath)))
 	case window.Suspended:
 		q.disarm(&d.timer)
@@ -123,30 +142,33 @@ func (q *Qmgr) restBy(d *queue, m *mail.Measure) {
 	case window.Ready:
 		d.window.Close()
 		d.touch()
-		q.die(d, m.Reply, until)
-	}
-	if first {
-		q.emitMeasure(d, m, until)
+		q.die(d, r.Reason, r.Until)
 	}
 }
 
 // lowerBy lowers limits of a destination.
 func (q *Qmgr) lowerBy(d *queue, m *mail.Measure) {
-	l := &d.measures.lower
-	first := l.until <= q.now || l.rule != m.Rule
-	*l = lowered{rule: m.Rule, until: q.now.Add(m.For), concurrency: m.Concurrency}
+	r := d.measures.Record
+	first := r.Lower.Until <= q.now || r.Lower.Rule != m.Rule
+	r.Lower = measure.Lowering{Rule: m.Rule, Since: q.now, Until: q.now.Add(m.For), Concurrency: m.Concurrency}
 	if m.RateCount > 0 {
-		l.rate = rate.Limit{N: m.RateCount, Per: m.RatePer}
+		r.Lower.Count, r.Lower.Per = m.RateCount, m.RatePer
 	}
+	q.keep(d, r)
 	if !first {
 		return
 	}
+	q.lowerLimits(d)
+	q.emitMeasure(d, m, r.Lower.Until)
+}
+
+// lowerLimits puts lowered limits in force.
+func (q *Qmgr) lowerLimits(d *queue) {
 	q.reshape(d, d.site.Best())
-	if l.concurrency > 0 && d.site != nil {
-		q.hangupAll(q.conns.Shrink(d.site, l.concurrency))
+	if n := d.measures.Lower.Concurrency; n > 0 && d.site != nil {
+		q.hangupAll(q.conns.Shrink(d.site, n))
 		d.touch()
 	}
-	q.emitMeasure(d, m, l.until)
 }
 
 func (q *Qmgr) emitMeasure(d *queue, m *mail.Measure, until mail.Instant) {
@@ -155,67 +177,245 @@ func (q *Qmgr) emitMeasure(d *queue, m *mail.Measure, until mail.Instant) {
 }
 
 // below returns limits with those of the measures in force over them.
-func (ms *measures) below(l limits, now mail.Instant) limits {
-	low := &ms.lower
-	if low.concurrency > 0 {
-		if l.window.Limit == 0 || l.window.Limit > low.concurrency {
-			l.window.Limit = low.concurrency
+func (ms *measures) below(l limits) limits {
+	low := &ms.Lower
+	if low.Concurrency > 0 {
+		if l.window.Limit == 0 || l.window.Limit > low.Concurrency {
+			l.window.Limit = low.Concurrency
 		}
 		l.window.Initial = min(l.window.Initial, l.window.Limit)
 	}
-	if low.rate.N > 0 {
-		both, err := rate.Of(append(l.rate.All(), low.rate)...)
+	if low.Count > 0 {
+		own := rate.Limit{N: low.Count, Per: low.Per}
+		both, err := rate.Of(append(l.rate.All(), own)...)
 		if err != nil { // more than there may be, or two for the same time
-			both, _ = rate.Of(low.rate)
+			both, _ = rate.Of(own)
 		}
 		l.rate = both
 	}
 	return l
 }
 
-// lowers reports whether limits are lowered now.
-func (d *queue) lowers(now mail.Instant) bool {
-	return d.measures != nil && d.measures.lower.until > now
+// measureKey is under which the table has what is demanded of a destination.
+func (d *queue) measureKey() measure.Key {
+	return measure.Key{Scope: measure.Destination, Transport: d.transport.Name, Name: d.name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security}
 }
 
-// watchMeasures starts the timer for what ends next.
-func (q *Qmgr) watchMeasures(d *queue) {
+// keep changes what is demanded of a destination. The caller puts it in force.
+func (q *Qmgr) keep(d *queue, r measure.Record) {
+	d.measures.Record = r
+	if forgot, full := q.measured.Put(d.measureKey(), r); full {
+		q.measureEnded(forgot.Key, forgot.Record, true)
+	}
+}
+
+// recall has a destination do what was demanded of it before there was a queue of it.
+func (q *Qmgr) recall(d *queue) {
+	r := q.measured.Get(d.measureKey())
+	if r == (measure.Record{}) {
+		return
+	}
+	if d.measures == nil {
+		d.newMeasures()
+	}
+	d.measures.Record = r
+	if d.lowers(q.now) {
+		q.lowerLimits(d)
+	}
+	if d.resting(q.now) {
+		q.retire(d, &r.Rest)
+	}
+}
+
+// learnedMeasures takes what was demanded of destinations before the last stop. Queues of those
+// whose transport and source are configured are made at once, so that views show them; the
+// others get what is demanded of them if they are made before it ends.
+func (q *Qmgr) learnedMeasures(records []mail.HostRecord) {
+	var known []measure.Known
+	for _, r := range records {
+		if !measure.IsKey(r.Key) {
+			continue
+		}
+		key, err := measure.ParseKey(r.Key)
+		if err != nil {
+			continue
+		}
+		record, err := measure.ParseRecord(r.Value)
+		if err != nil {
+			continue
+		}
+		known = append(known, measure.Known{Key: key, Record: record})
+	}
+	for _, k := range q.measured.Load(known, q.now) {
+		was := q.measured.Get(k)
+		now := q.rules.leave(was)
+		if now != was {
+			q.measured.Put(k, now)
+		}
+		if now == (measure.Record{}) {
+			continue
+		}
+		if q.recallKey(k); q.measuredQueue(k) == nil && now.Rest.Until != 0 {
+			q.emit(Note{Kind: NoteDead, Transport: k.Transport, Nexthop: k.Nexthop, Source: k.Source, Security: k.Security, Text: now.Rest.Reason.String()})
+		}
+	}
+}
+
+// recallKey puts what is demanded of a destination in force. It makes a queue for that if the configuration allows one.
+// A key may be of another configuration, and of any age.
+func (q *Qmgr) recallKey(k measure.Key) {
+	if d := q.measuredQueue(k); d != nil {
+		d.pin()
+		q.recall(d)
+		q.unpin(d)
+		return
+	}
+	cfg, configured := q.cfg.Transports[k.Transport]
+	s := q.sources.byName[k.Source]
+	switch connects := cfg.Agents == AgentsConnections; {
+	case !configured, q.queues >= 2*q.cfg.RecipientLimit, k.Transport == TransportRetry, k.Transport == TransportError:
+	case connects && k.Name != k.Nexthop, k.Source != "" && (!connects || s == nil || !s.configured):
+	default:
+		q.queue(q.transport(k.Transport), k.Name, k.Nexthop, s, k.Security) // which recalls it
+	}
+}
+
+// measuredQueue returns the queue of a key; nil if there is none.
+func (q *Qmgr) measuredQueue(k measure.Key) *queue {
+	if t := q.transports[k.Transport]; t != nil {
+		if d := t.queues[queueKey{k.Name, k.Source, k.Security}]; d != nil && d.nexthop == k.Nexthop {
+			return d
+		}
+	}
+	return nil
+}
+
+// deadFrom reports whether mail cannot leave for a destination from a source: its queue is dead,
+// or there is none and it is to rest.
+func (q *Qmgr) deadFrom(t *transport, to way, s *sourceState) bool {
+	if d := t.queues[queueKey{to.name, s.Name, to.security}]; d != nil {
+		return d.dead()
+	}
+	return q.measured.Len() > 0 &&
+		q.measured.Get(measure.Key{Scope: measure.Destination, Transport: t.Name, Name: to.name, Nexthop: to.reach, Source: s.Name, Security: to.security}).Rest.Until > q.now
+}
+
+// endMeasures drops what has ended.
+func (q *Qmgr) endMeasures() {
+	for k, was, ok := q.measured.End(q.now); ok; k, was, ok = q.measured.End(q.now) {
+		q.measureEnded(k, was, false)
+	}
+}
+
+// measureEnded has a destination do without what is not demanded any more. The end of a rest
+// that was foreseen is that of the destination's death, which has a timer.
+func (q *Qmgr) measureEnded(k measure.Key, was measure.Record, early bool) {
+	now := q.measured.Get(k)
+	rested := was.Rest.Until != 0 && now.Rest.Until == 0
+	d := q.measuredQueue(k)
+	if d == nil || d.measures == nil {
+		if rested {
+			q.emit(Note{Kind: NoteAlive, Transport: k.Transport, Nexthop: k.Nexthop, Source: k.Source, Security: k.Security})
+		}
+		return
+	}
+	d.measures.Record = now
+	d.pin()
+	if was.Lower.Until != 0 && now.Lower.Until == 0 {
+		q.reshape(d, d.site.Best())
+	}
+	if rested && early && d.dead() {
+		q.revive(d, CauseRevival)
+	}
+	q.watchSightings(d)
+	q.unpin(d)
+}
+
+// watchSightings starts the timer for what is forgotten next, and frees what is not needed any more.
+func (q *Qmgr) watchSightings(d *queue) {
 	ms := d.measures
+	if ms == nil {
+		return
+	}
 	q.disarm(&ms.timer)
 	ms.forget(q.now)
 	at := mail.Never
-	if ms.lower.until > 0 {
-		at = ms.lower.until
-	}
 	for _, s := range ms.seen {
 		at = min(at, s.ends)
 	}
-	if at != mail.Never {
+	switch {
+	case at != mail.Never:
 		q.arm(&ms.timer, max(at, q.now.Add(1)))
+	case ms.Record == (measure.Record{}):
+		d.measures = nil
 	}
 }
 
-// measuresEnd ends the limits whose time is over.
-func (q *Qmgr) measuresEnd(d *queue) {
-	ms := d.measures
-	if ms.lower.until > 0 && ms.lower.until <= q.now {
-		ms.lower = lowered{}
-		d.pin()
-		q.reshape(d, d.site.Best())
-		d.pinned = false
-	}
-	q.watchMeasures(d)
+// sightingsEnd forgets the sightings whose time is over.
+func (q *Qmgr) sightingsEnd(d *queue) {
+	q.watchSightings(d)
 	q.freeIfIdle(d)
 }
 
-// remembersMeasures reports whether an idle destination has measures that have not ended.
+// remembersMeasures reports whether an idle destination has measures that have not ended. The
+// table has them in any case; but for a few the queue stays, where views show it.
 func (q *Qmgr) remembersMeasures(d *queue) bool {
-	return d.measures != nil && d.measures.timer.slot.Heaped() && q.queues <= 2*q.cfg.RecipientLimit
+	return d.measures != nil && q.queues <= 2*q.cfg.RecipientLimit
 }
 
 // endRest notes that an operator, or time, has ended a destination's rest.
-func (d *queue) endRest() {
-	if d.measures != nil {
-		d.measures.until, d.measures.rule = 0, ""
+func (q *Qmgr) endRest(d *queue) {
+	if d.measures == nil || d.measures.Rest.Until == 0 {
+		return
+	}
+	r := d.measures.Record
+	r.Rest = measure.Rest{}
+	q.keep(d, r)
+	q.watchSightings(d)
+}
+
+// endRests ends those of all destinations that have no queue.
+func (q *Qmgr) endRests() {
+	for _, k := range q.measured.All() {
+		if k.Record.Rest.Until != 0 && q.measuredQueue(k.Key) == nil {
+			r := k.Record
+			r.Rest = measure.Rest{}
+			q.measured.Put(k.Key, r)
+			q.measureEnded(k.Key, k.Record, true)
+		}
+	}
+}
+
+// ruleNames are those of the rules on replies that there are.
+type ruleNames struct {
+	known bool     // the host has said which
+	names []string // in order
+}
+
+func (r *ruleNames) has(name string) bool {
+	_, found := slices.BinarySearch(r.names, name)
+	return found || !r.known
+}
+
+// leave returns what remains of a record without rules that there are not any more.
+func (r *ruleNames) leave(m measure.Record) measure.Record {
+	if m.Rest.Rule != "" && !r.has(m.Rest.Rule) {
+		m.Rest = measure.Rest{}
+	}
+	if m.Lower.Rule != "" && !r.has(m.Lower.Rule) {
+		m.Lower = measure.Lowering{}
+	}
+	return m
+}
+
+// ruled takes which rules there are. What others have demanded ends: an operator who
+// removes a rule does not want it.
+func (q *Qmgr) ruled(names []string) {
+	q.rules = ruleNames{known: true, names: slices.Sorted(slices.Values(names))}
+	for _, k := range q.measured.All() {
+		if now := q.rules.leave(k.Record); now != k.Record {
+			q.measured.Put(k.Key, now)
+			q.measureEnded(k.Key, k.Record, true)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package qmgr_test
 
 import (
+	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -8,16 +10,19 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // A measured is a core with one destination, to which an agent delivers.
 type measured struct {
-	t   *testing.T
-	q   *qmgr.Qmgr
-	now mail.Instant
-	n   uint16
+	t      *testing.T
+	q      *qmgr.Qmgr
+	now    mail.Instant
+	n      uint16
+	checks int
 	// of the last step
 	deliver []qmgr.Deliver
 	notes   []qmgr.Note
@@ -25,7 +30,12 @@ type measured struct {
 }
 
 func newMeasured(t *testing.T) *measured {
-	q, err := qmgr.New(qmgr.Config{DefaultTransport: qmgr.TransportConfig{Window: window.Config{Initial: 5, Limit: 20}}}, 1)
+	return newMeasuredWith(t, qmgr.Config{})
+}
+
+func newMeasuredWith(t *testing.T, cfg qmgr.Config) *measured {
+	cfg.DefaultTransport = qmgr.TransportConfig{Window: window.Config{Initial: 5, Limit: 20}}
+	q, err := qmgr.New(cfg, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,16 +60,20 @@ func (m *measured) step(ev qmgr.Event) {
 			m.notes = append(m.notes, a)
 		}
 	}
-	m.q.Check()
+	if m.checks++; m.checks < 1000 || m.checks%1000 == 0 {
+		m.q.Check()
+	}
 }
 
 // arrive has a message for a.test arrive, and returns its delivery, nil if it waits.
-func (m *measured) arrive() *qmgr.Deliver {
+func (m *measured) arrive() *qmgr.Deliver { return m.arriveFor("a.test") }
+
+func (m *measured) arriveFor(nexthop string) *qmgr.Deliver {
 	m.n++
 	id := mail.NewQueueID(m.now, m.n)
 	m.step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: mail.Envelope{ID: id, Sender: "s@x.test", Recipients: 1, Arrived: m.now},
 		Place: mail.Place{Area: mail.AreaIncoming}, Batch: mail.RecipientBatch{Recipients: []mail.Recipient{{Address: "a@a.test"}}, Next: 1}}})
-	m.step(qmgr.Routed{ID: id, Routes: []mail.Route{{Transport: "smtp", Nexthop: "a.test"}}})
+	m.step(qmgr.Routed{ID: id, Routes: []mail.Route{{Transport: "smtp", Nexthop: nexthop}}})
 	if len(m.deliver) == 0 {
 		return nil
 	}
@@ -251,5 +265,91 @@ func TestSightingsAreBounded(t *testing.T) {
 	}
 	if v := m.view(); v.State != window.Ready {
 		t.Errorf("%+v", v)
+	}
+}
+
+// More destinations are told to rest than may be in core: the queues of the oldest are freed, and mail is put
+// off all the same, until the rest ends.
+func TestRestOutlivesItsQueue(t *testing.T) {
+	m := newMeasuredWith(t, qmgr.Config{RecipientLimit: 20, RecipientMinimum: 1, ActiveLimit: 1000})
+	const many = 60
+	name := func(i int) string { return fmt.Sprintf("d%d.test", i) }
+	for i := range many {
+		d := m.arriveFor(name(i))
+		if d == nil {
+			t.Fatalf("mail for %s waits", name(i))
+		}
+		m.answer(d, rest())
+	}
+	freed := 0
+	for i := range many {
+		if _, known := m.q.Destination("smtp", name(i), 1); !known {
+			freed++
+		}
+		d := m.arriveFor(name(i))
+		if d == nil || d.Delivery.Transport != qmgr.TransportRetry || d.Delivery.Said.Said() != saidSlow {
+			t.Fatalf("mail for %s is delivered: %+v", name(i), d)
+		}
+		m.step(qmgr.Delivered{Entry: d.Entry, Result: mail.DeliveryResult{Outcomes: []mail.Outcome{{Result: mail.Deferred, Reply: d.Delivery.Said}}}})
+	}
+	if freed == 0 {
+		t.Error("all queues are in core")
+	}
+	m.later(31 * time.Minute)
+	for i := range many {
+		if d := m.arriveFor(name(i)); d == nil || d.Delivery.Transport != "smtp" {
+			t.Fatalf("after the rest, of %s: %+v", name(i), d)
+		} else {
+			m.ok(d)
+		}
+	}
+}
+
+// Receivers may cause more measures than are kept. Then the one with the least left ends, with its effect,
+// and no other.
+func TestTooManyMeasures(t *testing.T) {
+	m := newMeasured(t)
+	short := rest()
+	short.Rest = 10 * time.Minute
+	m.answer(m.arriveFor("first.test"), short)
+	m.answer(m.arriveFor("second.test"), rest())
+	for i := range measure.Limit - 1 {
+		m.answer(m.arriveFor(fmt.Sprintf("d%d.test", i)), rest())
+	}
+	m.q.Check()
+	if d := m.arriveFor("first.test"); d == nil || d.Delivery.Transport != "smtp" {
+		t.Errorf("mail for the first: %+v", d)
+	}
+	if d := m.arriveFor("second.test"); d == nil || d.Delivery.Transport != qmgr.TransportRetry {
+		t.Errorf("mail for the second: %+v", d)
+	}
+}
+
+// What was saved is whatever it is. It does not end the program, and what can be used is used.
+func TestDamagedMeasures(t *testing.T) {
+	for _, k := range []measure.Key{
+		{Scope: measure.Destination, Transport: "smtp", Name: "jo@a.test", Nexthop: "a.test"}, // of a program once
+		{Scope: measure.Destination, Transport: "smtp", Name: "a.test", Nexthop: "a.test", Source: "gone"},
+		{Scope: measure.Destination, Transport: "retry", Name: "a.test", Nexthop: "a.test"},
+		{Scope: measure.Destination, Transport: "agents", Name: "a.test", Nexthop: "a.test", Source: "s1"},
+		{Scope: measure.Destination, Transport: "agents", Name: "a.test", Nexthop: "a.test", Security: "verify"},
+		{Scope: measure.Destination},
+	} {
+		cfg := qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": {Agents: qmgr.AgentsConnections}, "agents": {}, "retry": {}}}
+		cfg.Sources.Sources = []source.Source{{Name: "s1", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}}
+		q, err := qmgr.New(cfg, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, ok := measure.AppendKey(nil, k)
+		value, _ := measure.AppendRecord(nil, measure.Record{Rest: measure.Rest{Rule: "r", Since: 1, Until: 1e18}, Lower: measure.Lowering{Rule: "r", Since: 1, Until: 1e18, Concurrency: 1}})
+		if !ok {
+			t.Fatal(k)
+		}
+		q.Step(10, qmgr.Learned{Hosts: []mail.HostRecord{{Key: key, Value: value}, {Key: key[:len(key)-1], Value: value}, {Key: key, Value: value[:5]}}})
+		q.Check()
+		q.Step(11, qmgr.Configure{Config: cfg})
+		q.Step(12, qmgr.RetryAll{})
+		q.Check()
 	}
 }

@@ -196,6 +196,9 @@ func (q *Qmgr) retryTriedSince(since mail.Instant) {
 		}
 	}
 	assert.That(since == 0 || !q.admission.UnderWay(ScanFlush), "a scan for what was tried since %v takes the place of another", since)
+	if since == 0 {
+		q.endRests()
+	}
 	q.admission.FlushAll(intake.Flush{Asked: q.now, Since: since, Reset: reset})
 }
 

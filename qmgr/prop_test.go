@@ -359,6 +359,9 @@ func (c *chaos) watchDelivery(d *mail.Delivery, security string) {
 func (c *chaos) restart(seed uint64) {
 	clear(c.dead)
 	c.reloaded, c.late = false, nil
+	if c.r.Permille(500) {
+		c.w.Save()
+	}
 	if err := c.w.Restart(c.cfg, seed); err != nil {
 		c.t.Fatal(err)
 	}
@@ -535,6 +538,15 @@ func (c *chaos) operate() {
 		if c.r.Permille(300) {
 			o := warmup.Order{Key: warmup.Key{Source: fmt.Sprint("s", c.r.IntN(4)), Site: []string{"", "d1.test", "d2.test"}[c.r.IntN(3)]}, Kind: warmup.OrderKind(c.r.IntN(4)), Day: 1 + c.r.IntN(4)}
 			c.w.Step(qmgr.AdjustWarmup{Order: o})
+		}
+		if c.w.Measure != nil && c.r.Permille(500) {
+			c.w.Rules = []string{}
+			for i := range 12 {
+				if c.r.Permille(800) {
+					c.w.Rules = append(c.w.Rules, fmt.Sprint("r", i))
+				}
+			}
+			c.w.Step(qmgr.Rules{Names: c.w.Rules})
 		}
 	case 8:
 		c.w.Step(qmgr.AgentUnavailable{Transport: []string{"smtp", qmgr.TransportRetry, qmgr.TransportError}[c.r.IntN(3)]})

@@ -13,6 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
@@ -88,6 +89,8 @@ type delivering struct {
 	shares     *fair.Rules
 	sources    sources
 	warmup     *warmup.Table
+	measured   *measure.Table
+	rules      ruleNames
 	fed        bool         // there is a HostFeed
 	spent      []warmup.Key // allowances that were used up and from which mail has to leave
 }
@@ -120,7 +123,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
 	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery), shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
-	q.warmup = warmup.New(cfg.Warmup, 0)
+	q.warmup, q.measured = warmup.New(cfg.Warmup, 0), measure.New()
 	q.lanes = sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix}
 	q.lookups.Configure(cfg.lookups())
 	q.admission.Configure(q.shares)
@@ -232,6 +235,8 @@ func (q *Qmgr) handle(ev Event) {
 		q.adjustWarmup(ev.Order)
 	case Configure:
 		q.configure(ev.Config)
+	case Rules:
+		q.ruled(ev.Names)
 	case Reroute:
 		q.reroute()
 	case Halt:
@@ -259,7 +264,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	if at, ok := q.conns.NextDue(); ok {
 		wake = min(wake, at)
 	}
-	wake = min(wake, q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
+	wake = min(wake, q.measured.Next(), q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
 	if !q.halt {
 		wake = min(wake, q.warmupWake(), q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
 	}
@@ -324,6 +329,11 @@ func (q *Qmgr) configure(cfg Config) {
 	}
 	q.fit()
 	q.boundRecipients()
+	for _, k := range q.measured.All() { // of transports and sources that were not configured
+		if q.measuredQueue(k.Key) == nil {
+			q.recallKey(k.Key)
+		}
+	}
 }
 
 // configureTransport puts new limits in force.
@@ -368,7 +378,9 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 			return
 		}
 		q.disarm(&d.timer)
-		q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Text: forgotten})
+		if !d.resting(q.now) { // the table of measures has that
+			q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Text: forgotten})
+		}
 	}
 	if d.site != nil {
 		q.closeSite(d)

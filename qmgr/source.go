@@ -155,7 +155,7 @@ func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*
 		if !q.maySend(s) || !q.allows(t, to.name, warmup.Key{Source: s.Name, Site: to.reach}) {
 			return false
 		}
-		if d := t.queues[queueKey{to.name, s.Name, to.security}]; d != nil && d.dead() {
+		if q.deadFrom(t, to, s) {
 			dead = true
 			return dying
 		}

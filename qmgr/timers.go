@@ -29,7 +29,7 @@ const (
 	timerTransportPace                  // what a transport has had does
 	timerSpread                         // the pause between two starts to a destination
 	timerDelay                          // a transport's wait before its next delivery
-	timerMeasure                        // measures of rules on replies
+	timerMeasure                        // replies count no more that a rule needs several of
 	timerSource                         // the pause until a withdrawn address is tried again
 )
 
@@ -63,6 +63,7 @@ func (q *Qmgr) runTimers() {
 	if !q.lookups.Idle() {
 		q.relieveLookups()
 	}
+	q.endMeasures()
 	// A timer that ends may start others, for later. One that started anew for now
 	// would end for ever.
 	most := 2*q.timers.Len() + 16
@@ -84,7 +85,7 @@ func (q *Qmgr) runTimers() {
 		case timerDelay:
 			q.waited(t.transport)
 		case timerMeasure:
-			q.measuresEnd(t.queue)
+			q.sightingsEnd(t.queue)
 		case timerSource:
 			q.tryAddress(t)
 		}
@@ -111,7 +112,7 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	q.disarm(&d.timer)
 	d.window.Revive(&d.limits.window, d.concurrency())
 	d.reason = mail.Reply{}
-	d.endRest()
+	q.endRest(d)
 	d.touch()
 	q.explain(d, cause)
 	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security})

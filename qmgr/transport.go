@@ -122,6 +122,9 @@ func (q *Qmgr) queue(t *transport, name, nexthop string, s *sourceState, securit
 		q.shape(d, nil)
 		d.window = window.New(&d.limits.window)
 	}
+	if q.measured.Len() > 0 {
+		q.recall(d)
+	}
 	return d
 }
 

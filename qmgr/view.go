@@ -164,10 +164,10 @@ func (q *Qmgr) queueView(d *queue) QueueView {
 	v := d.view()
 	v.WaitReason = q.waitReason(d)
 	if d.resting(q.now) {
-		v.Rule = d.measures.rule
+		v.Rule = d.measures.Rest.Rule
 	}
 	if d.lowers(q.now) {
-		v.Lowered, v.LoweredUntil = d.measures.lower.rule, d.measures.lower.until
+		v.Lowered, v.LoweredUntil = d.measures.Lower.Rule, d.measures.Lower.Until
 	}
 	return v
 }

@@ -22,6 +22,17 @@ func New(patterns []Pattern, rules []Rule) *Book {
 	return b
 }
 
+// RuleNames returns the names of the rules, in their order. A nil Book has none.
+func (b *Book) RuleNames() (names []string) {
+	if b == nil {
+		return nil
+	}
+	for i := range b.rules {
+		names = append(names, b.rules[i].Name)
+	}
+	return names
+}
+
 func (b *Book) test(m *Match) test {
 	t := test{Match: *m}
 	for _, w := range m.Words {

@@ -148,6 +148,15 @@ var eventKinds = []kind[qmgr.Event]{
 	}),
 	kindOf[qmgr.Event]("select-transport", func(c *codec, e *qmgr.SelectTransport) { c.pending(e) }),
 	kindOf[qmgr.Event]("reroute", func(*codec, *qmgr.Reroute) {}),
+	kindOf[qmgr.Event]("rules", func(c *codec, e *qmgr.Rules) {
+		list(c, "rules", []string{"rule"}, &e.Names, func(name *string, _ int) {
+			if c.writing {
+				c.put("rule", *name)
+				return
+			}
+			*name = c.take()
+		})
+	}),
 	kindOf[qmgr.Event]("configure", func(c *codec, e *qmgr.Configure) { c.config(&e.Config) }),
 	kindOf[qmgr.Event]("halt", func(*codec, *qmgr.Halt) {}),
 }

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -139,4 +142,39 @@ func (r *rig) destinations() []qmgr.DestinationSummary {
 		r.t.Fatal(err)
 	}
 	return list.Destinations
+}
+
+// A destination that a rule has rest for hours rests after a restart, too: nothing is sent there, and the
+// operator sees why. A reload without the rule ends that.
+func TestRestOverRestart(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	busy := refuser(t, func(string) string {
+		asked.Add(1)
+		return "421 4.7.0 please rest"
+	})
+	dir, table := t.TempDir(), routes("rest.test", busy)
+	rule := "[reply_rule.rest]\nwords = [\"please rest\"]\nbackoff = \"6h\"\n"
+	r := start(t, dir, rule+table)
+	r.feed(letter("<1>", "a@rest.test"))
+	r.until("the rule applies", func() bool { return strings.Contains(r.log.tail(1<<20), "msg=rule") })
+	r.end()
+	before := asked.Load()
+	r = start(t, dir, rule+table)
+	r.feed(letter("<2>", "b@rest.test"))
+	r.until("the next message is put off", func() bool {
+		return strings.Contains(r.log.tail(1<<20), "to=b@rest.test") && strings.Contains(r.log.tail(1<<20), "please rest")
+	})
+	rests := func() bool {
+		return slices.ContainsFunc(r.destinations(), func(d qmgr.DestinationSummary) bool {
+			return d.Queue.Rule == "rest" && d.Queue.State == window.Dead && time.Until(time.Unix(0, int64(d.Queue.Until))) > 5*time.Hour
+		})
+	}
+	if n := asked.Load(); n != before || !rests() {
+		t.Errorf("after the restart the receiver was asked %d times; %+v", n-before, r.destinations())
+	}
+	if _, err := r.d.reload(configure(t, dir, table)); err != nil {
+		t.Fatal(err)
+	}
+	r.until("it does not rest", func() bool { return !rests() })
 }

@@ -60,7 +60,14 @@ import (
 //	warmup SOURCE [day=N|order=pause|resume|reset] [site=S]
 //	                            an operator's order; without one, where the source's sites are
 //	halt                        start nothing new
-//	crash                       the core loses its memory, and another one starts
+//	save                        warm-ups and measures are saved, and what changes of hosts from now on
+//	crash [rules=LIST] [after=TIME]
+//	                            the core loses its memory, and another one starts so much later with what was
+//	                            saved; rules as below
+//	rules LIST                  the rules on replies that there are; "none" for none. A rule has demanded something
+//	                            with the refusals of deliver, dial, sent and close: rule=NAME [rest=TIME]
+//	                            [concurrency=N] [rate=N/min] [for=TIME] [times=N within=TIME] [said=TEXT]
+//	destinations                what rules demand of each destination from each source
 //	agent T [times=N]           offer agents
 //	unavailable T [reply="451 4.3.0 text"]
 //	                            no agent of it can be started
@@ -130,6 +137,8 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		return
 	}
 	s.start(tb)
+	demanded := measureOf(tb, l)
+	s.world.Measure = func() *mail.Measure { return demanded }
 	switch l.Name {
 	case "manual", "auto", "hand":
 	case "found":
@@ -166,8 +175,13 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.warmup(tb, l)
 	case "worked":
 		s.worked(tb, l)
+	case "save":
+		s.world.Save()
 	case "crash":
 		s.crash(tb, l)
+	case "rules":
+		s.world.Rules = rules(l.Word(tb, 0))
+		s.world.Step(qmgr.Rules{Names: s.world.Rules})
 	default:
 		s.look(tb, l)
 	}
@@ -352,6 +366,10 @@ func (s *script) warmup(tb testing.TB, l *golden.Line) {
 func (s *script) crash(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	s.seed++
+	if text, given := l.Option("rules"); given {
+		s.world.Rules = rules(text)
+	}
+	s.world.Now = s.world.Now.Add(l.Duration(tb, "after", 0))
 	if err := s.world.Restart(s.cfg, s.seed); err != nil {
 		tb.Fatalf("%s: %v", l.Pos, err)
 	}

@@ -26,6 +26,8 @@ func (s *script) look(tb testing.TB, l *golden.Line) {
 		s.run(tb, l)
 	case "connections":
 		s.connections()
+	case "destinations":
+		s.destinations()
 	case "destination":
 		s.destination(tb, l)
 	case "dump":

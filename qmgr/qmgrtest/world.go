@@ -56,6 +56,10 @@ type World struct {
 	// Measure, if not nil, returns what a rule demands because of a refusal; nil if none
 	// does.
 	Measure func() *mail.Measure
+	// Rules, if not nil, are the rules on replies that there are when a core is started anew.
+	Rules []string
+	feed  *qmgr.HostFeed
+	saved map[string][]byte
 	// CheckEvery is how many Steps are made for each check of the core's invariants,
 	// which takes linear time; 0 checks after every Step.
 	CheckEvery int
@@ -101,25 +105,26 @@ func New(cfg qmgr.Config, seed uint64) (*World, error) {
 	w := &World{Core: core, Now: mail.Instant(0).Add(1000e9),
 		Messages: make(map[mail.QueueID]*Message), Gone: make(map[mail.QueueID]*Message),
 		Routes: make(map[string]mail.Route), Lookups: make(map[string]mail.Route), Trouble: make(map[mail.QueueID]qmgr.Trouble), ReportTrouble: make(map[mail.QueueID]qmgr.Trouble),
-		Conns: make(map[qmgr.ConnID]*Connection), Zones: make(map[string]Zone), Verifying: make(map[qmgr.VerificationID]bool)}
+		Conns: make(map[qmgr.ConnID]*Connection), Zones: make(map[string]Zone), Verifying: make(map[qmgr.VerificationID]bool), saved: make(map[string][]byte)}
 	w.Routes["nowhere.test"] = mail.Route{Reply: mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 2}, Text: "no such domain"}}
 	w.Step(qmgr.Wake{})
 	return w, nil
 }
 
 // Restart discards the core, as a crash does, and starts another one on the same
-// spool. Outstanding actions are never answered.
+// spool, with what Save has saved. Outstanding actions are never answered.
 func (w *World) Restart(cfg qmgr.Config, seed uint64) error {
 	core, err := qmgr.New(cfg, seed)
 	if err != nil {
 		return err
 	}
-	w.Core, w.Outstanding = core, nil
+	w.Core, w.Outstanding, w.feed = core, nil, nil
 	clear(w.Conns)
 	clear(w.Verifying)
 	for _, m := range w.Messages {
 		m.busy = 0
 	}
+	w.learn()
 	w.Step(qmgr.Wake{})
 	first := mail.Never
 	for _, m := range w.Messages {

@@ -1,0 +1,312 @@
+package measure
+
+import (
+	"fmt"
+	"maps"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// at is an instant so long after the beginning of a test.
+func at(d time.Duration) mail.Instant { return mail.Instant(1e18).Add(d) }
+
+func to(nexthop string) Key {
+	return Key{Scope: Destination, Transport: "smtp", Name: nexthop, Nexthop: nexthop}
+}
+
+func rest(since, until time.Duration) Record {
+	return Record{Rest: Rest{Rule: "slow", Since: at(since), Until: at(until),
+		Reason: mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7, Detail: 28}, Text: "too fast\nwait", By: "mx.test[192.0.2.1]"}}}
+}
+
+func lower(since, until time.Duration) Record {
+	return Record{Lower: Lowering{Rule: "low", Since: at(since), Until: at(until), Concurrency: 2, Count: 30, Per: time.Minute}}
+}
+
+// What a rule has demanded is read as it was saved, whatever it was.
+func TestSavedAndRead(t *testing.T) {
+	both := rest(0, time.Hour)
+	both.Lower = lower(time.Second, time.Minute).Lower
+	forever := rest(0, time.Hour)
+	forever.Rest.Until = mail.Never
+	for _, r := range []Record{rest(0, 6*time.Hour), lower(0, time.Hour), both, forever, {Lower: Lowering{Rule: "r", Since: 1, Until: 2, Concurrency: 1}}} {
+		b, ok := AppendRecord(nil, r)
+		if !ok {
+			t.Fatalf("%+v cannot be saved", r)
+		}
+		if again, err := ParseRecord(b); err != nil || again != r {
+			t.Errorf("%s is read as %+v, %v", b, again, err)
+		}
+	}
+	for _, k := range []Key{to("a.test"), {Destination, "pipe", "jo@a.test", "a.test", "", ""}, {Destination, "smtp", "{mx1,mx2;mx3}", "{mx1,mx2;mx3}", "mta7", "verify"}, {Destination, "t", "", "", "", ""}} {
+		b, ok := AppendKey([]byte("before"), k)
+		if !ok {
+			t.Fatalf("%+v cannot be saved", k)
+		}
+		if again, err := ParseKey(b[len("before"):]); err != nil || again != k {
+			t.Errorf("%q is read as %+v, %v", b, again, err)
+		}
+	}
+}
+
+// What was saved can be read by the next versions only if it stays what it is.
+func TestForm(t *testing.T) {
+	r := rest(0, 6*time.Hour)
+	r.Lower = lower(0, time.Hour).Lower
+	b, _ := AppendRecord(nil, r)
+	want := `1 rest 1000000000000000000 1000021600000000000 421 4 7 28 "slow" "too fast\nwait" "mx.test[192.0.2.1]"` +
+		` lower 1000000000000000000 1000003600000000000 2 30 60000000000 "low"`
+	if string(b) != want {
+		t.Errorf("a record is saved as\n%s, want\n%s", b, want)
+	}
+	k, _ := AppendKey(nil, Key{Destination, "smtp", "a.test", "a.test", "mta7", "verify"})
+	if want := "\x00\x00\x01smtp\x00a.test\x00\x00mta7\x00verify\x00"; string(k) != want {
+		t.Errorf("a key is saved as %q, want %q", k, want)
+	}
+}
+
+// What cannot be saved is not saved in part.
+func TestTooLong(t *testing.T) {
+	long := strings.Repeat("x", KeyMax)
+	for _, k := range []Key{{Destination, "smtp", long, long, "", ""}, {Destination, "sm\x00tp", "a", "a", "", ""}, {Destination, "smtp", "name", "", "", ""}} {
+		if b, ok := AppendKey([]byte("b"), k); ok || string(b) != "b" {
+			t.Errorf("a key of %d bytes is saved as %.40q", len(k.Name), b)
+		}
+	}
+	r := rest(0, time.Hour)
+	r.Rest.Rule = long
+	if b, ok := AppendRecord([]byte("b"), r); ok || string(b) != "b" {
+		t.Errorf("a long rule is saved as %.40q", b)
+	}
+}
+
+// Receivers send up to 4 KB. As much is kept as an operator needs to see, so that many
+// records do not take much.
+func TestReasonIsCut(t *testing.T) {
+	table := New()
+	r := rest(0, time.Hour)
+	r.Rest.Reason.Text, r.Rest.Reason.By = strings.Repeat("é", 2000), strings.Repeat("m", 2000)
+	table.Put(to("a.test"), r)
+	got := table.Get(to("a.test")).Rest.Reason
+	if len(got.Text) > reasonMax || len(got.By) > byMax || len(got.Text) < reasonMax-10 {
+		t.Errorf("%d bytes of the text and %d of the host are kept", len(got.Text), len(got.By))
+	}
+	b, _ := AppendRecord(nil, table.Get(to("a.test")))
+	if again, err := ParseRecord(b); err != nil || again != table.Get(to("a.test")) {
+		t.Errorf("%s is read as %+v, %v", b, again, err)
+	}
+}
+
+// Each half of a record has its own end.
+func TestEnd(t *testing.T) {
+	table := New()
+	r := rest(0, 2*time.Hour)
+	r.Lower = lower(0, time.Hour).Lower
+	table.Put(to("a.test"), r)
+	table.Put(to("b.test"), rest(0, 90*time.Minute))
+	forever := rest(0, time.Hour)
+	forever.Rest.Until = mail.Never
+	table.Put(to("c.test"), forever)
+	if _, _, ok := table.End(at(time.Hour) - 1); ok || table.Next() != at(time.Hour) {
+		t.Fatalf("something has ended; next %v", table.Next())
+	}
+	if k, was, ok := table.End(at(time.Hour)); !ok || k != to("a.test") || was != r || table.Get(k) != rest(0, 2*time.Hour) {
+		t.Fatalf("ended %v: %+v, %v; left %+v", k, was, ok, table.Get(k))
+	}
+	var order []string
+	for k, _, ok := table.End(at(100000 * time.Hour)); ok; k, _, ok = table.End(at(100000 * time.Hour)) {
+		order = append(order, k.Name)
+	}
+	if want := []string{"b.test", "a.test"}; !slices.Equal(order, want) || table.Len() != 1 || table.Next() != mail.Never {
+		t.Errorf("ended %v, want %v; %d are left", order, want, table.Len())
+	}
+	table.Check()
+}
+
+// There is a limit. What has the least left is forgotten for what is new, and deleted where it was
+// saved.
+func TestLimit(t *testing.T) {
+	table := newTable(3)
+	for i, hours := range []time.Duration{5, 2, 9} {
+		table.Put(to(fmt.Sprint(i)), rest(0, hours*time.Hour))
+	}
+	table.Changed(nil, 10)
+	forgot, full := table.Put(to("new"), rest(0, time.Minute))
+	if !full || forgot.Key != to("1") || forgot.Record != rest(0, 2*time.Hour) {
+		t.Errorf("forgotten: %+v, %v", forgot, full)
+	}
+	table.Check()
+	changes := table.Changed(nil, 10)
+	if len(changes) != 2 || !changes[0].Gone || changes[0].Key != to("1") || changes[1].Key != to("new") {
+		t.Errorf("saved: %+v", changes)
+	}
+	if _, full := table.Put(to("new"), rest(0, 2*time.Minute)); full {
+		t.Error("a change of one forgets another")
+	}
+}
+
+// What is read at a start: what has ended meanwhile is deleted, and what was made by a clock that was
+// ahead has no more to go than it had at first.
+func TestLoad(t *testing.T) {
+	table := New()
+	table.Put(to("present"), rest(0, time.Minute))
+	table.Changed(nil, 10)
+	both := rest(-2*time.Hour, time.Hour)
+	both.Lower = lower(-2*time.Hour, 0).Lower
+	taken := table.Load([]Known{
+		{to("kept"), rest(-time.Hour, 5*time.Hour)},
+		{to("over"), rest(-7*time.Hour, -time.Hour)},
+		{to("half"), both},
+		{to("ahead"), rest(1000*time.Hour, 1006*time.Hour)},
+		{to("present"), rest(0, time.Hour)},
+	}, at(0))
+	if want := []Key{to("ahead"), to("half"), to("kept")}; !slices.Equal(taken, want) {
+		t.Errorf("taken are %v, want %v", taken, want)
+	}
+	for k, want := range map[string]Record{"kept": rest(-time.Hour, 5*time.Hour), "over": {}, "half": rest(-2*time.Hour, time.Hour), "ahead": rest(0, 6*time.Hour), "present": rest(0, time.Minute)} {
+		if got := table.Get(to(k)); got != want {
+			t.Errorf("%s: %+v, want %+v", k, got, want)
+		}
+	}
+	table.Check()
+	saved := map[string]bool{}
+	for _, c := range table.Changed(nil, 10) {
+		saved[c.Key.Name] = c.Gone
+	}
+	if want := map[string]bool{"over": true, "half": false, "ahead": false}; !maps.Equal(saved, want) {
+		t.Errorf("saved is %v, want %v", saved, want)
+	}
+}
+
+// More than there may be are read, as by a version with a smaller limit: those with the least left go.
+func TestLoadTooMany(t *testing.T) {
+	var all []Known
+	for i := range 10 {
+		all = append(all, Known{to(fmt.Sprint(i)), rest(0, time.Duration(10-i)*time.Hour)})
+	}
+	table := newTable(4)
+	taken := table.Load(all, at(0))
+	if want := []Key{to("0"), to("1"), to("2"), to("9")}; !slices.Equal(taken, want) {
+		t.Errorf("taken are %v, want %v", taken, want)
+	}
+	table.Check()
+}
+
+// Whatever is put, ended and saved in whatever order, who reads what was saved has what the table has.
+func TestRandomChanges(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	table, saved := newTable(20), map[Key]Record{}
+	now := time.Duration(0)
+	fetch := func(most int) {
+		for _, c := range table.Changed(nil, most) {
+			if saved[c.Key] = c.Record; c.Gone {
+				delete(saved, c.Key)
+			}
+		}
+	}
+	for range 20_000 {
+		k := to(fmt.Sprint(random.Intn(40)))
+		r := table.Get(k)
+		switch random.Intn(8) {
+		case 0, 1:
+			r.Rest = rest(now, now+time.Duration(1+random.Intn(100))*time.Minute).Rest
+		case 2:
+			r.Lower = lower(now, now+time.Duration(1+random.Intn(100))*time.Minute).Lower
+		case 3:
+			r.Rest = Rest{}
+		case 4:
+			r.Lower = Lowering{}
+		case 5:
+			now += time.Duration(random.Intn(20)) * time.Minute
+			for _, _, ok := table.End(at(now)); ok; _, _, ok = table.End(at(now)) {
+			}
+			r = table.Get(k)
+		case 6:
+			fetch(random.Intn(5))
+		}
+		table.Put(k, r)
+		table.Check()
+	}
+	fetch(1000)
+	have := map[Key]Record{}
+	for _, k := range table.All() {
+		have[k.Key] = k.Record
+	}
+	if !maps.Equal(have, saved) || len(have) == 0 {
+		t.Errorf("%d are saved and %d there are", len(saved), len(have))
+	}
+}
+
+// Nobody may fetch what is gone: then it does not take memory without end.
+func TestGoneIsBounded(t *testing.T) {
+	table := newTable(10)
+	for i := range 20_000 {
+		table.Put(to(fmt.Sprint(i)), rest(0, time.Hour))
+	}
+	table.Check()
+}
+
+// FuzzSaved reads arbitrary keys and records. What is read has one form, and a table can go on with
+// it.
+func FuzzSaved(f *testing.F) {
+	r := rest(0, time.Hour)
+	r.Lower = lower(0, time.Hour).Lower
+	key, _ := AppendKey(nil, Key{Destination, "smtp", "jo@a.test", "a.test", "mta7", "verify"})
+	value, _ := AppendRecord(nil, r)
+	f.Add(key, value)
+	f.Add([]byte("\x00\x00\x01a\x00b\x00\x00\x00\x00"), []byte(`1 lower 5 7 1 0 0 "r"`))
+	f.Add([]byte("\x00\x00"), []byte(`1 rest 5 9223372036854775807 0 0 0 0 "" "" ""`))
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		k, err := ParseKey(key)
+		if err == nil {
+			if again, ok := AppendKey(nil, k); !ok || string(again) != string(key) {
+				t.Fatalf("%q is read as %+v and saved as %q", key, k, again)
+			}
+		} else {
+			k = to("a.test")
+		}
+		r, err := ParseRecord(value)
+		if err != nil {
+			return
+		}
+		if again, ok := AppendRecord(nil, r); !ok || string(again) != string(value) {
+			t.Fatalf("%q is read as %+v and saved as %q", value, r, again)
+		}
+		for _, now := range []mail.Instant{1, at(0), mail.Never - 1} {
+			table := newTable(1)
+			table.Load([]Known{{k, r}}, now)
+			table.Check()
+			if left := table.Get(k); left.Rest.Until != 0 && left.Rest.Until <= now || left.Lower.Until != 0 && left.Lower.Until <= now {
+				t.Fatalf("at %v %q is loaded as %+v", now, value, left)
+			}
+			for _, _, ok := table.End(now); ok; _, _, ok = table.End(now) {
+			}
+			table.Check()
+		}
+	})
+}
+
+// What a queue costs that comes about while there are measures.
+func BenchmarkGet(b *testing.B) {
+	table := New()
+	keys := make([]Key, 2*Limit)
+	for i := range keys {
+		name := fmt.Sprintf("{mx1.d%d.example.net,mx2.d%d.example.net}", i, i)
+		keys[i] = Key{Scope: Destination, Transport: "smtp", Name: name, Nexthop: name, Source: "mta1"}
+		if i%2 == 0 {
+			table.Put(keys[i], rest(0, time.Hour))
+		}
+	}
+	i := 0
+	for b.Loop() {
+		if table.Get(keys[i]).Rest.Until == 1 {
+			b.Fatal()
+		}
+		i = (i + 1) % len(keys)
+	}
+}
