@@ -26,6 +26,8 @@ type writtenCredential struct {
 var credentialParameters = []parameter[writtenCredential]{
 	define("for", list(anyText("nexthop", `such as ["[smtp.example.net]:587"]`), "nexthops"), func(c *writtenCredential) *[]string { return &c.For }, nil,
 		"The nexthops to whose servers the credential is said.", "Set it for every credential."),
+	define("senders", list(anyText("sender", `such as ["mia@example.com", "@example.org"]`), "senders"), func(c *writtenCredential) *[]string { return &c.Senders }, nil,
+		"The senders whose mail it is for.", "Set it if each sender has a login of its own."),
 	define("user", anyText("user", ""), func(c *writtenCredential) *string { return &c.User }, "",
 		"The user.", "Set it for every credential."),
 	define("password", secret(), func(c *writtenCredential) *credential.Secret { return &c.Password }, credential.Secret{},
@@ -99,7 +101,7 @@ func (c *Config) LoadCredentials() (*credential.Table, error) {
 	}
 	all, errs := parseCredentials(c.Credentials, text)
 	if len(errs) == 0 {
-		table, err := credential.NewTable(all)
+		table, err := credential.NewTable(all, c.Rewriting.Delimiter)
 		if err == nil {
 			return table, nil
 		}

@@ -56,7 +56,7 @@ token_lifetime = "50m"
 	if strings.Join(token.Credential.Token.Command, "|") != "/bin/token|two words|$HOME" || token.Credential.Token.Lifetime.Minutes() != 50 {
 		t.Errorf("%+v", token.Credential.Token)
 	}
-	if table.For("[smtp.example.net]:587", true) != "relay" || table.For("x.example.com", false) != "token" || table.For("[other.example]", true) != "file" {
+	if table.For("[smtp.example.net]:587", true, "") != "relay" || table.For("x.example.com", false, "") != "token" || table.For("[other.example]", true, "") != "file" {
 		t.Error("the nexthops are those of others")
 	}
 	if table, err := (&Config{}).LoadCredentials(); table != nil || err != nil {
@@ -76,7 +76,7 @@ func TestCredentialsAreRefusedWithoutSecrets(t *testing.T) {
 		good + "password = \"hunter2\"\npassword = \"hunter2\"": ":5:",
 		good + "password = 123456":                              ":4: [a] password: this value cannot be used",
 		good + "password = \"\"":                                ":4: [a] password",
-		good + "passwort = \"hunter2\"":                         ":4: [a]: there is no key of this name; there are for, user, password",
+		good + "passwort = \"hunter2\"":                         ":4: [a]: there is no key of this name; there are for, senders, user, password",
 		good + "tls = \"hunter2\"\npassword = \"x\"":            ":4: [a] tls: this value cannot be used; allowed: verified, encrypted or optional",
 		good + "token_file = \"hunter2\"":                       ":4: [a] token_file",
 		good + "password_file = \"/nonexistent/x\"":             ":1: [a]: password_file: open /nonexistent/x",

@@ -23,7 +23,7 @@ var foreign = map[string]string{
 	"transport_maps":                          "write the entries under [routes]",
 	"sender_dependent_relayhost_maps":         "write the entries under [sender_routes]",
 	"sender_dependent_default_transport_maps": "write the entries under [sender_routes]",
-	"smtp_sender_dependent_authentication":    "give each sender's mail a nexthop of its own under [sender_routes], and name that in the file of credentials (docs/authentication-sending.md)",
+	"smtp_sender_dependent_authentication":    "set senders in the file that credentials names (docs/authentication-sending.md)",
 	"relay_transport":                         "write the domains under [routes]",
 	"mydestination":                           "there is no local delivery; write the domains under [routes]",
 	"local_transport":                         "there is no local delivery",

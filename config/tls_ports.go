@@ -84,7 +84,7 @@ func (c *Config) targets() []target {
 const portOfTLS = 465
 
 // ports warns of nexthops at whose port servers expect TLS first where the transport begins in plaintext, or
-// the other way round: such a connection waits until somebody gives up.
+// the other way round: such a connection fails only when a time limit has passed.
 func (w *warner) ports() {
 	for _, to := range w.c.targets() {
 		t := w.c.Transports[to.transport]

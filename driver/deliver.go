@@ -53,7 +53,7 @@ func (d *Driver) attempt(a mail.Delivery) mail.DeliveryResult {
 // by the driver's end is not answered: the core has been halted, and waits only for
 // changes and deliveries.
 func (d *Driver) lookUp(a qmgr.Lookup) {
-	to := d.ports.Finder.Lookup(d.workCtx, a.Transport, a.Nexthop, a.TLS)
+	to := d.ports.Finder.Lookup(d.workCtx, mail.Route{Transport: a.Transport, Nexthop: a.Nexthop, Credential: a.Credential}, a.TLS)
 	if d.workCtx.Err() == nil {
 		d.inbox.event(qmgr.LookedUp{Lookup: a.Lookup, Route: to})
 	}

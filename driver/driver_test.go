@@ -197,14 +197,14 @@ func (w *world) Route(_ mail.Address, _ mail.TLSRequest, recipients []mail.Recip
 }
 
 // Lookup takes a second for every domain, unless it is canceled.
-func (w *world) Lookup(ctx context.Context, transport, nexthop string, _ mail.TLSRequest) mail.Route {
+func (w *world) Lookup(ctx context.Context, to mail.Route, _ mail.TLSRequest) mail.Route {
 	if now := w.looking.Add(1); now > w.lookingMost.Load() {
 		w.lookingMost.Store(now)
 	}
 	defer w.looking.Add(-1)
 	select {
 	case <-time.After(time.Second):
-		return mail.Route{Transport: transport, Nexthop: nexthop, Site: "{mx.far.test}"}
+		return mail.Route{Transport: to.Transport, Nexthop: to.Nexthop, Site: "{mx.far.test}"}
 	case <-ctx.Done():
 		return mail.Route{Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3}, Text: "cut off"}}
 	}

@@ -43,10 +43,11 @@ type Router interface {
 	Route(sender mail.Address, asked mail.TLSRequest, recipients []mail.Recipient) []mail.Route
 }
 
-// A Finder completes routes that need a lookup. It is called on as many goroutines
+// A Finder completes routes that need a lookup, of which Transport, Nexthop and Credential are
+// set. It is called on as many goroutines
 // at once as the core's configuration allows, and obeys ctx.
 type Finder interface {
-	Lookup(ctx context.Context, transport, nexthop string, asked mail.TLSRequest) mail.Route
+	Lookup(ctx context.Context, to mail.Route, asked mail.TLSRequest) mail.Route
 }
 
 // An Agent attempts deliveries, each in the caller's goroutine. Deliver

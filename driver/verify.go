@@ -37,7 +37,7 @@ const verifyMargin = time.Second
 // known. It waits for a lookup, within the core's limits on lookups for clients, and
 // at most until the core's deadline. It may be called from any number of goroutines.
 func (d *Driver) Verify(ctx context.Context, client netip.Addr, to mail.Route) mail.Reply {
-	return d.verify(ctx, qmgr.Verify{Client: client, Transport: to.Transport, Nexthop: to.Nexthop})
+	return d.verify(ctx, qmgr.Verify{Client: client, Transport: to.Transport, Nexthop: to.Nexthop, Credential: to.Credential})
 }
 
 // CallOut finds out for a client whether the receiver would accept mail for a
@@ -45,7 +45,7 @@ func (d *Driver) Verify(ctx context.Context, client netip.Addr, to mail.Route) m
 // there is no receiver to ask. Otherwise it is as for Verify.
 func (d *Driver) CallOut(ctx context.Context, client netip.Addr, recipient mail.Address, to mail.Route) mail.Reply {
 	return d.verify(ctx, qmgr.Verify{Client: client, Transport: to.Transport, Nexthop: to.Nexthop,
-		Routed: !to.NeedsLookup, Site: to.Site, Security: to.Security, Recipient: recipient})
+		Routed: !to.NeedsLookup, Site: to.Site, Security: to.Security, Credential: to.Credential, Recipient: recipient})
 }
 
 func (d *Driver) verify(ctx context.Context, v qmgr.Verify) mail.Reply {

@@ -23,7 +23,10 @@ type Route struct {
 	// NeedsLookup means that Site, Security and Reply are not known yet, and zero: Nexthop
 	// must be looked up first.
 	NeedsLookup bool
-	Reply       Reply
+	// Credential, with NeedsLookup, names that by which to authenticate for the mail's sender, on whom
+	// the lookup does not depend otherwise: Security will have it. "" for none.
+	Credential string
+	Reply      Reply
 }
 
 // A Host is one address to connect to.

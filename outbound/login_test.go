@@ -206,7 +206,7 @@ type desk struct {
 func newDesk(t testing.TB, ca *authority, c credential.Credential) *desk {
 	t.Helper()
 	c.Name, c.User, c.For = "office", theUser, []string{"office.test"}
-	table, err := credential.NewTable([]credential.Credential{c})
+	table, err := credential.NewTable([]credential.Credential{c}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,17 +418,20 @@ func TestLoginRenewsTokens(t *testing.T) {
 
 // Fallback relays are not the servers that the password is for.
 func TestLoginExcludesFallbackRelays(t *testing.T) {
-	table, err := credential.NewTable([]credential.Credential{{Name: "office", User: theUser, For: []string{"example.net"}, Password: credential.NewSecret(thePass)}})
+	table, err := credential.NewTable([]credential.Credential{
+		{Name: "office", User: theUser, For: []string{"example.net"}, Password: credential.NewSecret(thePass)},
+		{Name: "mia", User: theUser, For: []string{"mia.example"}, Senders: []string{"mia@example.com"}, Password: credential.NewSecret(thePass)},
+	}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	hosts := hostsByName{}
-	c, err := New(Config{Hello: "me.test", Credentials: table, Trusted: []string{"example.net", "example.org", "[fallback.test]"},
+	c, err := New(Config{Hello: "me.test", Credentials: table, Trusted: []string{"example.net", "mia.example", "example.org", "[fallback.test]"},
 		Transports: map[string]TransportConfig{"smtp": {FallbackRelays: []string{"[fallback.test]"}}}}, hosts, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for nexthop, want := range map[string]int{"example.net": 1, "example.org": 2} {
+	for nexthop, want := range map[string]int{"example.net": 1, "mia.example": 1, "example.org": 2} {
 		if set, why := c.Hosts(t.Context(), "smtp", nexthop); len(set.Tiers) != want {
 			t.Errorf("%s has %d tiers, want %d: %v", nexthop, len(set.Tiers), want, why)
 		}

@@ -34,8 +34,8 @@ func (c *Client) Hosts(ctx context.Context, transport, nexthop string) (mail.Hos
 	}
 	set, reply := c.hostsOf(ctx, config, nexthop, c.trustsNexthop(nexthop))
 	relays := config.FallbackRelays
-	if c.cfg.Credentials.For(nexthop, c.trusted[nexthop]) != "" {
-		relays = nil // they are other servers than the one that the password is for
+	if c.cfg.Credentials.Any(nexthop, c.trusted[nexthop]) {
+		relays = nil // they are other servers than the one that the password is for, of whatever sender
 	}
 	for _, relay := range relays {
 		further, why := c.hostsOf(ctx, config, relay, true)

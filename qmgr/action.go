@@ -54,6 +54,7 @@ type Lookup struct {
 	Lookup             LookupID
 	For                mail.QueueID // the message on whose account it is made, 0 for a verification; others may wait for it, too
 	Transport, Nexthop string       // as in the route
+	Credential         string       // likewise
 	TLS                mail.TLSRequest
 }
 

@@ -110,6 +110,7 @@ type Verify struct {
 	Transport, Nexthop string     // as in the route
 	Routed             bool
 	Site, Security     string // Routed: as in the route
+	Credential         string // not Routed: as in the route
 	// Recipient is whom the receiver is asked about, if mail can be sent there and
 	// that is not known already; "" if the receiver is not asked. That is done over
 	// connections that the core decides on, or not at all.

@@ -26,7 +26,7 @@ func (q *Qmgr) startLookups() {
 			return
 		}
 		l := q.lookups.Begin(turn, q.now)
-		q.emit(Lookup{Lookup: l.ID(), For: l.For(), Transport: l.Transport, Nexthop: l.Nexthop, TLS: l.TLS})
+		q.emit(Lookup{Lookup: l.ID(), For: l.For(), Transport: l.Transport, Nexthop: l.Nexthop, Credential: l.Credential, TLS: l.TLS})
 	}
 }
 

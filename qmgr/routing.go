@@ -107,7 +107,7 @@ func (q *Qmgr) setAside(m *message, recipients []bound) []bound {
 				b.route.Reply = q.lookups.Remembered(b.route.Nexthop, q.now)
 			}
 			if b.route.Reply.IsZero() {
-				q.lookups.Add(&m.routing, &m.Message, m.from, b.recipient, intake.Key{Transport: b.route.Transport, Nexthop: b.route.Nexthop, TLS: m.env.TLSAsked()}, q.now)
+				q.lookups.Add(&m.routing, &m.Message, m.from, b.recipient, intake.Key{Transport: b.route.Transport, Nexthop: b.route.Nexthop, Credential: b.route.Credential, TLS: m.env.TLSAsked()}, q.now)
 				continue
 			}
 		}

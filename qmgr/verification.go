@@ -36,7 +36,7 @@ func (q *Qmgr) verify(ev Verify) {
 	case ev.Routed:
 		q.routeKnown(v, mail.Route{Transport: ev.Transport, Nexthop: ev.Nexthop, Site: ev.Site, Security: ev.Security})
 	default:
-		q.lookups.Ask(&v.Question, ev.Client, intake.Key{Transport: ev.Transport, Nexthop: ev.Nexthop}, q.now)
+		q.lookups.Ask(&v.Question, ev.Client, intake.Key{Transport: ev.Transport, Nexthop: ev.Nexthop, Credential: ev.Credential}, q.now)
 	}
 }
 

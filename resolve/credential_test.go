@@ -25,8 +25,10 @@ func TestCredentialsOfRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	credential := func(nexthop string, configured bool) string {
+	credential := func(nexthop string, configured bool, sender mail.Address) string {
 		switch {
+		case sender == "mia@shop.example" && nexthop != "three.example":
+			return "mia"
 		case nexthop == "one.example" || nexthop == "two.example":
 			return nexthop
 		case configured:
@@ -37,20 +39,28 @@ func TestCredentialsOfRoutes(t *testing.T) {
 	trusted := Config{Trusted: []string{"[mx1.example.com]:587", "two.example"}}
 	for level, s := range map[string]*tlspolicy.Table{"": nil, "encrypt": security} {
 		router := NewRouter(table, w.resolver(t, trusted), RouterConfig{Security: s, Credential: credential, Transports: map[string]Lookups{"smtp": {Sites: true}}})
-		for address, want := range map[mail.Address]mail.Route{
-			"a@one.example":   {Nexthop: "one.example", Security: level + "+auth=one.example"},
-			"a@two.test":      {Nexthop: "two.example", Security: level + "+auth=two.example"},
-			"a@host.test":     {Nexthop: "[mx1.example.com]:587", Security: level + "+auth=rest"},
-			"a@three.example": {Nexthop: "three.example", Site: "{mx1.example.com}", Security: level},
+		for _, c := range []struct {
+			sender, address mail.Address
+			want            mail.Route
+		}{
+			{"", "a@one.example", mail.Route{Nexthop: "one.example", Security: level + "+auth=one.example"}},
+			{"", "a@two.test", mail.Route{Nexthop: "two.example", Security: level + "+auth=two.example"}},
+			{"", "a@host.test", mail.Route{Nexthop: "[mx1.example.com]:587", Security: level + "+auth=rest"}},
+			{"", "a@three.example", mail.Route{Nexthop: "three.example", Site: "{mx1.example.com}", Security: level}},
+			{"mia@shop.example", "a@one.example", mail.Route{Nexthop: "one.example", Security: level + "+auth=mia"}},
+			{"<>", "a@one.example", mail.Route{Nexthop: "one.example", Security: level + "+auth=one.example"}},
+			{"mia@shop.example", "a@two.test", mail.Route{Nexthop: "two.example", Security: level + "+auth=mia"}},
+			{"mia@shop.example", "a@host.test", mail.Route{Nexthop: "[mx1.example.com]:587", Security: level + "+auth=mia"}},
+			{"mia@shop.example", "a@three.example", mail.Route{Nexthop: "three.example", Site: "{mx1.example.com}", Security: level}},
 		} {
-			want.Transport = "smtp"
+			c.want.Transport = "smtp"
 			for range 2 { // looked up, and from the cache
-				to := router.Route([]mail.Recipient{{Address: address}})[0]
+				to := router.RouteFrom(c.sender, mail.TLSUnset, []mail.Recipient{{Address: c.address}})[0]
 				if to.NeedsLookup {
-					to = router.Lookup(t.Context(), to.Transport, to.Nexthop, mail.TLSUnset)
+					to = router.Lookup(t.Context(), to, mail.TLSUnset)
 				}
-				if to != want {
-					t.Errorf("%s: %+v, want %+v", address, to, want)
+				if to != c.want {
+					t.Errorf("%s from %q: %+v, want %+v", c.address, c.sender, to, c.want)
 				}
 			}
 		}

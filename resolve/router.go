@@ -28,9 +28,9 @@ type RouterConfig struct {
 	// (default: no domain has one).
 	STS STSFinder
 	// Credential returns the name of the credential by which we authenticate to the servers of a
-	// nexthop, or "" (default: there is none). Configured means that the operator has written the
-	// nexthop.
-	Credential func(nexthop string, configured bool) string
+	// nexthop for mail of a sender, or "" (default: there is none). Configured means that the operator has
+	// written the nexthop; the sender is that of RouteFrom.
+	Credential func(nexthop string, configured bool, sender mail.Address) string
 	// VerdictEntries is the maximum number of remembered verdicts; 0 means 20000.
 	VerdictEntries int
 }
@@ -107,7 +107,7 @@ func (r *Router) route(sender mail.Address, asked mail.TLSRequest, a mail.Addres
 	if !looksUp || !to.Reply.IsZero() {
 		return to
 	}
-	whom := r.receiver(&to, asked)
+	whom := r.receiver(&to, asked, r.credential(to.Nexthop, sender))
 	if !r.resolver.mayBeDomain(to.Nexthop) && !r.wantsMX(to.Nexthop, whom) {
 		return r.named(to, whom)
 	}
@@ -120,7 +120,16 @@ func (r *Router) route(sender mail.Address, asked mail.TLSRequest, a mail.Addres
 	if to.NeedsLookup = err == nil && n.Form == route.FormDomain; !to.NeedsLookup {
 		return r.named(to, whom)
 	}
+	to.Credential = whom.credential
 	return to
+}
+
+// credential returns the name of the credential for mail of a sender to a nexthop, or "".
+func (r *Router) credential(nexthop string, sender mail.Address) string {
+	if r.cfg.Credential == nil {
+		return ""
+	}
+	return r.cfg.Credential(nexthop, r.resolver.trusted[nexthop], sender)
 }
 
 // complete adds the result of a lookup to a route.
@@ -192,15 +201,16 @@ func (to *receiver) demand(nexthop tlspolicy.Nexthop) (tlspolicy.Demand, mail.Re
 	return d, why
 }
 
-// Lookup completes a route that needs it, for mail that asks something of its way. When it returns, the hosts of the site
+// Lookup completes a route that needs it, for mail that asks something of its way; Transport, Nexthop and
+// Credential of the route count. When it returns, the hosts of the site
 // are in the cache, so that deliveries find them there. If ctx ends first, the
 // route has a temporary reply.
-func (r *Router) Lookup(ctx context.Context, transport, nexthop string, asked mail.TLSRequest) mail.Route {
-	v := r.resolver.find(ctx, nexthop)
-	r.remember(nexthop, v.reply)
-	to := mail.Route{Transport: transport, Nexthop: nexthop}
-	whom := r.receiver(&to, asked)
-	to = r.complete(r.cfg.Transports[transport], to, whom, v, r.policy(ctx, nexthop, whom))
+func (r *Router) Lookup(ctx context.Context, to mail.Route, asked mail.TLSRequest) mail.Route {
+	v := r.resolver.find(ctx, to.Nexthop)
+	r.remember(to.Nexthop, v.reply)
+	whom := r.receiver(&to, asked, to.Credential)
+	to = mail.Route{Transport: to.Transport, Nexthop: to.Nexthop}
+	to = r.complete(r.cfg.Transports[to.Transport], to, whom, v, r.policy(ctx, to.Nexthop, whom))
 	if to.Site != "" {
 		r.resolver.find(ctx, to.Site)
 	}
@@ -229,7 +239,7 @@ func (r *Router) Verify(sender, a mail.Address) mail.Route {
 		return to
 	}
 	if reply, _, ok := r.verdicts.get(to.Nexthop, now); ok {
-		to.NeedsLookup = false
+		to.NeedsLookup, to.Credential = false, ""
 		if !r.cfg.Transports[to.Transport].Fallback {
 			to.Reply = reply
 		}

@@ -81,7 +81,7 @@ func TestRouter(t *testing.T) {
 				if !to.NeedsLookup {
 					return
 				}
-				if got := routeOf(router.Lookup(t.Context(), to.Transport, to.Nexthop, mail.TLSUnset)); got != c.last {
+				if got := routeOf(router.Lookup(t.Context(), to, mail.TLSUnset)); got != c.last {
 					t.Errorf("by a lookup %q, want %q", got, c.last)
 				}
 				w.questions()
@@ -106,12 +106,12 @@ func TestSiteOutlivesItsRecords(t *testing.T) {
 		w := newWorld(t, zone)
 		router := w.router(t, Config{})
 		defer router.resolver.Close()
-		old := router.Lookup(t.Context(), "smtp", "example.com", mail.TLSUnset).Site
+		old := router.Lookup(t.Context(), mail.Route{Transport: "smtp", Nexthop: "example.com"}, mail.TLSUnset).Site
 		before := show(router.resolver.Hosts(t.Context(), old))
 		delete(w.rrs, "example.com.")
 		w.add(t, "example.com. 300 IN MX 10 host.alias.example.")
 		time.Sleep(time.Hour)
-		if now := router.Lookup(t.Context(), "smtp", "example.com", mail.TLSUnset).Site; now != "{host.alias.example}" {
+		if now := router.Lookup(t.Context(), mail.Route{Transport: "smtp", Nexthop: "example.com"}, mail.TLSUnset).Site; now != "{host.alias.example}" {
 			t.Errorf("the domain's site is %q", now)
 		}
 		if after := show(router.resolver.Hosts(t.Context(), old)); after != before {
@@ -130,7 +130,7 @@ func TestLookupEnds(t *testing.T) {
 		router := w.router(t, Config{Deadline: 7 * time.Second})
 		defer router.resolver.Close()
 		start := time.Now()
-		to := router.Lookup(t.Context(), "smtp", "example.com", mail.TLSUnset)
+		to := router.Lookup(t.Context(), mail.Route{Transport: "smtp", Nexthop: "example.com"}, mail.TLSUnset)
 		if took := time.Since(start); routeOf(to) != "smtp example.com  4.4.3" || took != 7*time.Second {
 			t.Errorf("%q after %v", routeOf(to), took)
 		}
@@ -151,8 +151,8 @@ func TestVerdicts(t *testing.T) {
 		w := newWorld(t, zone)
 		router := w.router(t, Config{})
 		defer router.resolver.Close()
-		router.Lookup(t.Context(), "smtp", "example.com", mail.TLSUnset)
-		router.Lookup(t.Context(), "smtp", "gone.example", mail.TLSUnset)
+		router.Lookup(t.Context(), mail.Route{Transport: "smtp", Nexthop: "example.com"}, mail.TLSUnset)
+		router.Lookup(t.Context(), mail.Route{Transport: "smtp", Nexthop: "gone.example"}, mail.TLSUnset)
 		status := func(a mail.Address) string { return routeOf(router.Verify("", a)) }
 		start := time.Now()
 		for _, c := range []struct {
@@ -184,7 +184,7 @@ func TestVerdictsAreBounded(t *testing.T) {
 	for n := range 20 {
 		all.Go(func() {
 			for i := range 10 {
-				router.Lookup(t.Context(), "smtp", fmt.Sprintf("d%d-%d.gone.example", n, i), mail.TLSUnset)
+				router.Lookup(t.Context(), mail.Route{Transport: "smtp", Nexthop: fmt.Sprintf("d%d-%d.gone.example", n, i)}, mail.TLSUnset)
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestVerdictsAreBounded(t *testing.T) {
 func BenchmarkRouteFromMemory(b *testing.B) {
 	w := newWorld(b, zone)
 	router := w.router(b, Config{})
-	router.Lookup(b.Context(), "smtp", "example.com", mail.TLSUnset)
+	router.Lookup(b.Context(), mail.Route{Transport: "smtp", Nexthop: "example.com"}, mail.TLSUnset)
 	list := []mail.Recipient{{Address: "someone@example.com"}}
 	b.ReportAllocs()
 	for b.Loop() {

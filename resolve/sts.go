@@ -20,12 +20,9 @@ type receiver struct {
 	asked      mail.TLSRequest // by the mail's sender
 }
 
-// receiver returns the receiver of a route, for mail that asks something of its way.
-func (r *Router) receiver(to *mail.Route, asked mail.TLSRequest) receiver {
-	credential := ""
-	if r.cfg.Credential != nil {
-		credential = r.cfg.Credential(to.Nexthop, r.resolver.trusted[to.Nexthop])
-	}
+// receiver returns the receiver of a route, for mail that asks something of its way, and for which we
+// authenticate by a credential.
+func (r *Router) receiver(to *mail.Route, asked mail.TLSRequest, credential string) receiver {
 	if asked != mail.TLSOptional && r.cfg.Transports[to.Transport].Unrequired {
 		asked = mail.TLSUnset
 	}

@@ -79,7 +79,7 @@ func TestSecurityOfRoutes(t *testing.T) {
 			t.Errorf("%s at first: %+v", c.address, to)
 		}
 		if to.NeedsLookup {
-			to = router.Lookup(t.Context(), to.Transport, to.Nexthop, mail.TLSUnset)
+			to = router.Lookup(t.Context(), to, mail.TLSUnset)
 		}
 		if to.Site != c.want.Site || to.Security != c.want.Security || !to.Reply.IsZero() != (c.status != "") || c.status != "" && to.Reply.Status.String() != c.status {
 			t.Errorf("%s: %+v, want %+v %s", c.address, to, c.want, c.status)
@@ -138,7 +138,7 @@ func TestSlowPolicy(t *testing.T) {
 }
 
 func policyOf(ctx context.Context, r *Router, nexthop string) stsPolicy {
-	return r.policy(ctx, nexthop, r.receiver(&mail.Route{Transport: "smtp", Nexthop: nexthop}, mail.TLSUnset))
+	return r.policy(ctx, nexthop, r.receiver(&mail.Route{Transport: "smtp", Nexthop: nexthop}, mail.TLSUnset, ""))
 }
 
 // Who asks and goes before the ten seconds are over has not waited for the others.
@@ -187,14 +187,14 @@ func TestSpellingOfDomains(t *testing.T) {
 	} {
 		to := router.Route([]mail.Recipient{{Address: address}})[0]
 		if to.NeedsLookup {
-			to = router.Lookup(t.Context(), to.Transport, to.Nexthop, mail.TLSUnset)
+			to = router.Lookup(t.Context(), to, mail.TLSUnset)
 		}
 		if to.Security != want {
 			t.Errorf("%s: %+v, want %s", address, to, want)
 		}
 	}
 	for _, nexthop := range []string{"Example.com", "example.com.", "Bücher.example", "XN--BCHER-KVA.example"} { // none of which a table yields
-		if to := router.Lookup(t.Context(), "smtp", nexthop, mail.TLSUnset); to.Reply.IsZero() && !strings.HasPrefix(to.Security, "sts=") && to.Security != secure {
+		if to := router.Lookup(t.Context(), mail.Route{Transport: "smtp", Nexthop: nexthop}, mail.TLSUnset); to.Reply.IsZero() && !strings.HasPrefix(to.Security, "sts=") && to.Security != secure {
 			t.Errorf("%s: %+v", nexthop, to)
 		}
 	}
@@ -216,7 +216,7 @@ func TestVerdictIsNoWay(t *testing.T) {
 		router := NewRouter(table, w.resolver(t, Config{}), RouterConfig{Security: security, STS: &finder{enforced: map[string][]string{"example.com": {"mx1.example.com"}}},
 			Transports: map[string]Lookups{"smtp": {Sites: true}}})
 		defer router.resolver.Close()
-		router.Lookup(t.Context(), "smtp", "example.com", mail.TLSUnset)
+		router.Lookup(t.Context(), mail.Route{Transport: "smtp", Nexthop: "example.com"}, mail.TLSUnset)
 		time.Sleep(2 * time.Hour)
 		if to := router.Verify("", "a@example.com"); to.NeedsLookup || !to.Reply.IsZero() {
 			t.Errorf("%+v", to)
@@ -225,7 +225,7 @@ func TestVerdictIsNoWay(t *testing.T) {
 		if !to.NeedsLookup {
 			t.Errorf("%+v", to)
 		}
-		if to = router.Lookup(t.Context(), to.Transport, to.Nexthop, mail.TLSUnset); to.Security != "sts=mx1.example.com" || to.Site != "{mx1.example.com}" {
+		if to = router.Lookup(t.Context(), to, mail.TLSUnset); to.Security != "sts=mx1.example.com" || to.Site != "{mx1.example.com}" {
 			t.Errorf("%+v", to)
 		}
 	})
@@ -249,10 +249,10 @@ func TestManyPatterns(t *testing.T) {
 		t.Fatal(err)
 	}
 	router := NewRouter(table, w.resolver(t, Config{}), RouterConfig{Security: security, STS: f, Transports: map[string]Lookups{"smtp": {}}})
-	if to := router.Lookup(t.Context(), "smtp", "example.com", mail.TLSUnset); to.Security != "sts=*.example.com" || !to.Reply.IsZero() {
+	if to := router.Lookup(t.Context(), mail.Route{Transport: "smtp", Nexthop: "example.com"}, mail.TLSUnset); to.Security != "sts=*.example.com" || !to.Reply.IsZero() {
 		t.Errorf("%+v", to)
 	}
-	if to := router.Lookup(t.Context(), "smtp", "alias.example", mail.TLSUnset); to.Reply.Status.String() != "4.7.5" {
+	if to := router.Lookup(t.Context(), mail.Route{Transport: "smtp", Nexthop: "alias.example"}, mail.TLSUnset); to.Reply.Status.String() != "4.7.5" {
 		t.Errorf("%+v", to)
 	}
 }
@@ -273,7 +273,7 @@ func TestUnsignedRecordsAtDANEOnly(t *testing.T) {
 	for address, status := range map[mail.Address]string{"a@example.com": "4.7.5", "a@sister.test": "4.7.5", "a@host.test": ""} {
 		to := router.Route([]mail.Recipient{{Address: address}})[0]
 		if to.NeedsLookup {
-			to = router.Lookup(t.Context(), to.Transport, to.Nexthop, mail.TLSUnset)
+			to = router.Lookup(t.Context(), to, mail.TLSUnset)
 		}
 		if to.Reply.Status.String() != status || status == "" && to.Security != "dane-only" {
 			t.Errorf("%s: %+v", address, to)
@@ -318,7 +318,7 @@ func TestAskedOfRoutes(t *testing.T) {
 			asked := mail.TLSRequest(asked)
 			to := router.RouteFrom("", asked, []mail.Recipient{{Address: c.recipient}})[0]
 			if to.NeedsLookup {
-				to = router.Lookup(t.Context(), to.Transport, to.Nexthop, asked)
+				to = router.Lookup(t.Context(), to, asked)
 			}
 			got := to.Security
 			if !to.Reply.IsZero() {

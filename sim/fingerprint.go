@@ -170,6 +170,7 @@ func (f *fingerprint) route(r *mail.Route) {
 	f.text(r.Nexthop)
 	f.text(r.Site)
 	f.unless("security", r.Security)
+	f.unless("credential", r.Credential)
 	f.flag(r.NeedsLookup)
 	f.reply(&r.Reply)
 }
@@ -223,10 +224,10 @@ var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[qmgr.Feedback]():         fieldsOf[qmgr.Feedback]("Source"),
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
 	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release"),
-	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security"),
+	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security", "Credential"),
 	reflect.TypeFor[qmgr.Route]():            fieldsOf[qmgr.Route]("TLS"),
-	reflect.TypeFor[qmgr.Lookup]():           fieldsOf[qmgr.Lookup]("TLS"),
-	reflect.TypeFor[qmgr.Verify]():           fieldsOf[qmgr.Verify]("Security"),
+	reflect.TypeFor[qmgr.Lookup]():           fieldsOf[qmgr.Lookup]("TLS", "Credential"),
+	reflect.TypeFor[qmgr.Verify]():           fieldsOf[qmgr.Verify]("Security", "Credential"),
 }
 
 // fieldsOf returns fields by their numbers: to ask for the name of each takes long.

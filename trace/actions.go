@@ -32,6 +32,7 @@ var actionKinds = []kind[qmgr.Action]{
 		c.lookup(&a.Lookup)
 		c.idPair("for", &a.For)
 		c.queue(&a.Transport, &a.Nexthop)
+		c.text("credential", &a.Credential)
 		option(c, "tls", tlsWords, &a.TLS)
 	}),
 	kindOf[qmgr.Action]("verified", func(c *codec, a *qmgr.Verified) {

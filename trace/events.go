@@ -61,6 +61,7 @@ var eventKinds = []kind[qmgr.Event]{
 		c.flag("routed", &e.Routed)
 		c.text("site", &e.Site)
 		c.text("security", &e.Security)
+		c.text("credential", &e.Credential)
 		c.address("recipient", &e.Recipient)
 	}),
 	kindOf[qmgr.Event]("delivered", func(c *codec, e *qmgr.Delivered) {
@@ -301,6 +302,7 @@ func (c *codec) route(r *mail.Route) {
 		c.subject.Nexthops = append(c.subject.Nexthops, r.Site) // its queue's name
 	}
 	c.flag("needs-lookup", &r.NeedsLookup)
+	c.text("credential", &r.Credential)
 	c.reply("reply", &r.Reply)
 }
 

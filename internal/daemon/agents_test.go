@@ -98,7 +98,9 @@ func TestReloadDuringLookup(t *testing.T) {
 			t.Fatalf("the route is known: %+v", to)
 		}
 		done := make(chan mail.Route)
-		go func() { done <- r.Lookup(t.Context(), "smtp", "gone.test", mail.TLSUnset) }()
+		go func() {
+			done <- r.Lookup(t.Context(), mail.Route{Transport: "smtp", Nexthop: "gone.test"}, mail.TLSUnset)
+		}()
 		synctest.Wait()
 		a.set(agentsFor(t, nil, nil))
 		synctest.Wait()

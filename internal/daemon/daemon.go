@@ -35,6 +35,7 @@ import (
 	"github.com/posthaste-mta/posthaste/milter"
 	"github.com/posthaste-mta/posthaste/mtasts"
 	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/outbound/credential"
 	"github.com/posthaste-mta/posthaste/pipe"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/replies"
@@ -65,6 +66,7 @@ type Daemon struct {
 	certification *certification
 	signer        *signer
 	milters       milterSet
+	credentials   *credential.Table // by which connections authenticate, nil: none; under mu
 	replies       replyBook
 
 	intake  intakeSockets // of SMTP
@@ -191,7 +193,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	if err != nil {
 		return err
 	}
-	d.driver, err = driver.New(d.driverConfig(cfg.Config), driver.Ports{
+	d.driver, err = driver.New(d.driverConfig(cfg.Config, routing), driver.Ports{
 		Spool: d.spool, Router: router{d.agents, d.tlsReports, d.feedback}, Finder: router{d.agents, d.tlsReports, d.feedback}, Reporter: reporter,
 		Connector: d.agents, Hosts: d.spool, Notebook: d.spool, Replies: d.replies.book,
 		Agent: func(string) driver.Agent { return d.agents },
@@ -226,6 +228,8 @@ type routing struct {
 	desk    *deskRules
 	milters *inbound.Milters // nil: none
 	known   map[milter.Config]*milter.Milter
+
+	credentials *credential.Table // nil: none
 }
 
 // newRouting makes all of it, or nothing.
@@ -309,7 +313,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	d.sts.private.Store(look.Policy.Reach == route.ReachPrivate)
 	router := resolve.NewRouter(table, resolver, routes)
 	return &routing{relay, flows, newAgentSet(cfg.Config, client, programs, d.feedback, resolver, router), newSigning(keys, cfg.Config), edits, logins, book,
-		&deskRules{boxes, flows, mail.Address(cfg.Feedback.UnparsedTo)}, milters, known}, nil
+		&deskRules{boxes, flows, mail.Address(cfg.Feedback.UnparsedTo)}, milters, known, credentials}, nil
 }
 
 // checkSources returns which addresses of sources are not on this machine. It does not look
@@ -332,6 +336,7 @@ func (d *Daemon) install(r *routing) {
 	d.replies.p.Store(r.replies)
 	d.feedback.rules.Store(r.desk)
 	d.milters.known = r.known
+	d.credentials = r.credentials
 	if d.inbound != nil { // after a reload
 		d.inbound.SetFlows(r.flows)
 		d.inbound.SetEdits(r.edits)
@@ -340,8 +345,9 @@ func (d *Daemon) install(r *routing) {
 	}
 }
 
-func (d *Daemon) driverConfig(cfg *config.Config) driver.Config {
+func (d *Daemon) driverConfig(cfg *config.Config, r *routing) driver.Config {
 	c := cfg.Driver()
+	c.Qmgr.RoutesBySender = c.Qmgr.RoutesBySender || r.credentials.BySender()
 	c.Log, c.Trace, c.Since = d.log, d.options.Tracer, d.spool.LastRun()
 	return c
 }
@@ -498,7 +504,7 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	core := d.driverConfig(fit.Config)
+	core := d.driverConfig(fit.Config, routing)
 	if err := core.WithDefaults().Validate(); err != nil {
 		routing.agents.close()
 		return nil, err
@@ -525,11 +531,12 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	d.settled.add(cfg)
 	d.spool.SetCounts(quotaCounts(cfg))
 	d.quotas.Configure(cfg.Quotas())
+	credentials := d.credentials
 	d.install(routing) // first, for the core tries transports again that were not configured
 	if err := d.driver.Configure(core); err != nil {
 		return nil, err
 	}
-	if !cfg.SameSecurity(d.current) {
+	if !cfg.SameSecurity(d.current) || !credentials.Same(routing.credentials) {
 		d.driver.Reroute()
 	}
 	if had := len(d.current.Routes); had > 0 && len(cfg.Routes) == 0 { // more often a mistake than a wish

@@ -145,10 +145,10 @@ func (r router) Route(sender mail.Address, asked mail.TLSRequest, recipients []m
 	return routes
 }
 
-func (r router) Lookup(ctx context.Context, transport, nexthop string, asked mail.TLSRequest) mail.Route {
+func (r router) Lookup(ctx context.Context, to mail.Route, asked mail.TLSRequest) mail.Route {
 	set := r.agents.join()
 	defer set.users.Done()
-	to := set.router.Lookup(ctx, transport, nexthop, asked)
+	to = set.router.Lookup(ctx, to, asked)
 	r.reports.notes(to)
 	return to
 }

@@ -25,9 +25,11 @@ const (
 type Credential struct {
 	// Name names it in demands, logs and views: letters, digits, "-", "_" and ".".
 	Name string
-	// For are the nexthops that it is for; see Table.
-	For  []string
-	User string
+	// For are the nexthops that it is for, and Senders the senders of mail for them; see Table.
+	// Without Senders it is for all mail.
+	For     []string
+	Senders []string
+	User    string
 	// Password is for all mechanisms but those with tokens. It is the only one of the three
 	// sources of a secret, or there is none.
 	Password Secret
@@ -117,6 +119,11 @@ func (c *Credential) Validate() error {
 	for _, pattern := range c.For {
 		if _, err := parsePattern(pattern); err != nil {
 			bad("for: %w", err)
+		}
+	}
+	for _, sender := range c.Senders {
+		if _, err := parseSender(sender); err != nil {
+			bad("senders: %w", err)
 		}
 	}
 	if c.User == "" {

@@ -27,7 +27,7 @@ func password(name string, nexthops ...string) Credential {
 
 // Whatever prints a value with a secret does not print that.
 func TestSecretsAreNotPrinted(t *testing.T) {
-	table, err := NewTable([]Credential{password("office", "*")})
+	table, err := NewTable([]Credential{password("office", "*")}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestTable(t *testing.T) {
 	table, err := NewTable([]Credential{
 		password("exact", "[smtp.example.net]:587"), password("port", "smtp.example.net:2525"), password("host", "Smtp.Example.Net", "[192.0.2.1]"),
 		password("below", ".example.net"), password("far", ".sub.example.net"), password("rest", "*"),
-	})
+	}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,13 +87,84 @@ func TestTable(t *testing.T) {
 		{"a.example,b.example", true, "rest"},
 		{"", false, ""},
 	} {
-		if got := table.For(row.nexthop, row.configured); got != row.want {
+		if got := table.For(row.nexthop, row.configured, ""); got != row.want {
 			t.Errorf("%s (configured %v): %q, want %q", row.nexthop, row.configured, got, row.want)
 		}
 	}
 	var none *Table
-	if none.For("[smtp.example.net]:587", true) != "" || none.Named("exact") != nil {
+	if none.For("[smtp.example.net]:587", true, "") != "" || none.Named("exact") != nil {
 		t.Error("a nil table has a credential")
+	}
+}
+
+// Which credential is for which sender's mail. One for the sender comes before one for all mail, though
+// that may name the nexthop more closely: so it is with Postfix, where the sender is looked up first.
+func TestTableBySender(t *testing.T) {
+	of := func(name string, senders []string, nexthops ...string) Credential {
+		c := password(name, nexthops...)
+		c.Senders = senders
+		return c
+	}
+	all := []Credential{
+		of("all", nil, "[relay.example]:587", "*"), of("mia", []string{"Mia@Shop.example"}, "relay.example"), of("news", []string{"mia+news@shop.example"}, "*"),
+		of("shop", []string{"@shop.example", "@bücher.example"}, "relay.example", "*"), of("reports", []string{"<>"}, "relay.example"), of("other", []string{"a@other.example"}, "other.example"),
+	}
+	table, err := NewTable(all, "+")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		nexthop, sender, want string
+	}{
+		{"[relay.example]:587", "mia@shop.example", "mia"},
+		{"[relay.example]:587", "MIA@SHOP.EXAMPLE", "mia"},
+		{"[relay.example]:587", "mia+sales@shop.example", "mia"},
+		{"[relay.example]:587", "mia+news@shop.example", "news"},
+		{"[relay.example]:587", "+mia@shop.example", "shop"},
+		{"[relay.example]:587", "bob@shop.example", "shop"},
+		{"[relay.example]:587", "bob@xn--bcher-kva.example", "shop"},
+		{"[relay.example]:587", "bob@Bücher.example.", "shop"},
+		{"[relay.example]:587", "mia@a.shop.example", "all"},
+		{"[relay.example]:587", "mia@badshop.example", "all"},
+		{"[relay.example]:587", "\"a@shop.example\"@elsewhere.example", "all"},
+		{"[relay.example]:587", "<>", "reports"},
+		{"[relay.example]:587", "", "all"},
+		{"[relay.example]:587", "mia", "all"},
+		{"[relay.example]:587", "mia@[192.0.2.1]", "all"},
+		{"[third.example]", "mia@shop.example", "shop"},
+		{"[third.example]", "<>", "all"},
+		{"other.example", "a@other.example", "other"},
+		{"other.example", "b@other.example", "all"},
+	} {
+		if got := table.For(row.nexthop, true, mail.Address(row.sender)); got != row.want {
+			t.Errorf("%s from %q: %q, want %q", row.nexthop, row.sender, got, row.want)
+		}
+	}
+	if got := table.For("other.example", false, "b@other.example"); got != "" {
+		t.Errorf("a sender that no credential is for has %q", got)
+	}
+	if !table.Any("other.example", false) || table.Any("third.example", false) || !table.Any("third.example", true) {
+		t.Error("Any does not find the credentials of all senders")
+	}
+	plain, err := NewTable(all, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := plain.For("[relay.example]:587", true, "mia+sales@shop.example"); got != "shop" {
+		t.Errorf("without a delimiter: %q", got)
+	}
+	var none *Table
+	simple, _ := NewTable(all[:1], "")
+	if !table.BySender() || simple.BySender() || none.BySender() || none.Any("a.example", true) {
+		t.Error("whether senders count")
+	}
+	changed, _ := NewTable(append([]Credential{of("mia2", all[1].Senders, "relay.example")}, all[2:]...), "+")
+	again, _ := NewTable(all, "+")
+	if !table.Same(again) || table.Same(changed) || table.Same(plain) || table.Same(none) || none.Same(table) || !none.Same(nil) {
+		t.Error("which tables are the same")
+	}
+	if _, err := NewTable([]Credential{of("a", []string{"@a.example"}, "*"), of("b", []string{"x@b.example", "@A.example"}, "c.example", "*")}, ""); err == nil || !strings.Contains(err.Error(), "a is for * and @a.example, too") {
+		t.Errorf("two credentials for one sender: %v", err)
 	}
 }
 
@@ -105,31 +176,34 @@ func TestValidate(t *testing.T) {
 		return c
 	}
 	for want, c := range map[string]Credential{
-		"cannot be the name":    with(func(c *Credential) { c.Name = "a+b" }),
-		"for no nexthop":        with(func(c *Credential) { c.For = nil }),
-		"for: ":                 with(func(c *Credential) { c.For = []string{"a b"} }),
-		"a dot and a domain":    with(func(c *Credential) { c.For = []string{".example.net:25"} }),
-		"a list of hosts":       with(func(c *Credential) { c.For = []string{"{a.example}"} }),
-		"has no user":           with(func(c *Credential) { c.User = "" }),
-		"control character":     with(func(c *Credential) { c.User = "a\x00b" }),
-		"has a NUL":             with(func(c *Credential) { c.Password = NewSecret(pass + "\x00") }),
-		"no two of them":        with(func(c *Credential) { c.Token.File = "/x" }),
-		"it needs one":          with(func(c *Credential) { c.Password = Secret{} }),
-		"absolute path":         with(func(c *Credential) { c.Password, c.Token.Command = Secret{}, []string{"token"} }),
-		"no effect unless":      with(func(c *Credential) { c.InClear = true }),
-		`"XOAUTH2" is none`:     with(func(c *Credential) { c.Mechanisms = []string{XOAuth2} }),
-		`"PLAIN" is none that`:  with(func(c *Credential) { c.Password, c.Token.File, c.Mechanisms = Secret{}, "/x", []string{Plain} }),
-		"letters, digits, -, _": with(func(c *Credential) { c.Name = strings.Repeat("x", NameMax+1) }),
+		"cannot be the name":                       with(func(c *Credential) { c.Name = "a+b" }),
+		"for no nexthop":                           with(func(c *Credential) { c.For = nil }),
+		"for: ":                                    with(func(c *Credential) { c.For = []string{"a b"} }),
+		"a dot and a domain":                       with(func(c *Credential) { c.For = []string{".example.net:25"} }),
+		"a list of hosts":                          with(func(c *Credential) { c.For = []string{"{a.example}"} }),
+		`senders: "mia" is no sender`:              with(func(c *Credential) { c.Senders = []string{"mia"} }),
+		`senders: "@a b" is no sender`:             with(func(c *Credential) { c.Senders = []string{"a@b.example", "@a b"} }),
+		`"" is no sender: write an address, @ and`: with(func(c *Credential) { c.Senders = []string{""} }),
+		"has no user":                              with(func(c *Credential) { c.User = "" }),
+		"control character":                        with(func(c *Credential) { c.User = "a\x00b" }),
+		"has a NUL":                                with(func(c *Credential) { c.Password = NewSecret(pass + "\x00") }),
+		"no two of them":                           with(func(c *Credential) { c.Token.File = "/x" }),
+		"it needs one":                             with(func(c *Credential) { c.Password = Secret{} }),
+		"absolute path":                            with(func(c *Credential) { c.Password, c.Token.Command = Secret{}, []string{"token"} }),
+		"no effect unless":                         with(func(c *Credential) { c.InClear = true }),
+		`"XOAUTH2" is none`:                        with(func(c *Credential) { c.Mechanisms = []string{XOAuth2} }),
+		`"PLAIN" is none that`:                     with(func(c *Credential) { c.Password, c.Token.File, c.Mechanisms = Secret{}, "/x", []string{Plain} }),
+		"letters, digits, -, _":                    with(func(c *Credential) { c.Name = strings.Repeat("x", NameMax+1) }),
 	} {
-		_, err := NewTable([]Credential{c})
+		_, err := NewTable([]Credential{c}, "")
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), pass) {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}
-	if _, err := NewTable([]Credential{password("a", "*"), password("a", "a.example")}); err == nil {
+	if _, err := NewTable([]Credential{password("a", "*"), password("a", "a.example")}, ""); err == nil {
 		t.Error("two credentials have one name")
 	}
-	if _, err := NewTable([]Credential{password("a", "*"), password("b", "*")}); err == nil {
+	if _, err := NewTable([]Credential{password("a", "*"), password("b", "*")}, ""); err == nil {
 		t.Error("two credentials have one pattern")
 	}
 }

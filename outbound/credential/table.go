@@ -3,15 +3,17 @@ package credential
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/route"
 )
 
-// A Table says which credential is for which nexthop. It is made once and then only read; the
+// A Table says which credential is for which mail. It is made once and then only read; the
 // tokens of its credentials are safe for concurrent use.
 //
-// A credential's patterns are, in the order in which they count:
+// A credential's patterns of nexthops are, in the order in which they count:
 //
 //	[smtp.example.net]:587   this nexthop, as the configuration writes it
 //	smtp.example.net:587     this host or domain, in brackets or not, on this port
@@ -21,10 +23,25 @@ import (
 //
 // What is not named by the configuration is a domain of a recipient, whose MX hosts anybody
 // may choose; "*" is never for those.
+//
+// Of the credentials for a nexthop those for the mail's sender come first, as with Postfix's
+// smtp_sender_dependent_authentication:
+//
+//	mia@example.com          this address; an extension may follow the local part
+//	@example.com             all addresses of the domain, and of no domain below it
+//	<>                       the null sender
+//
+// then those without senders. The case of letters does not matter. A sender is what a client has said
+// in MAIL: who may send with an address uses its credential.
 type Table struct {
-	patterns map[string]*Held // as pattern.key
+	patterns map[string]bySender // as pattern.key
 	byName   map[string]*Held
+	senders  bool   // some credential has senders
+	begins   string // an extension
 }
+
+// A bySender has the credentials of one pattern by the keys of senders, "" for all mail.
+type bySender map[string]*Held
 
 // A Held is a credential with its tokens.
 type Held struct {
@@ -32,10 +49,11 @@ type Held struct {
 	tokens tokens
 }
 
-// NewTable returns a table. It fails if a credential is not valid, or two have the same name or
-// pattern.
-func NewTable(all []Credential) (*Table, error) {
-	t := &Table{patterns: make(map[string]*Held), byName: make(map[string]*Held)}
+// NewTable returns a table. It fails if a credential is not valid, or two have the same name, or the same
+// pattern for the same sender. A delimiter begins the extension of a local part (recipient_delimiter); "" for
+// none.
+func NewTable(all []Credential, delimiter string) (*Table, error) {
+	t := &Table{patterns: make(map[string]bySender), byName: make(map[string]*Held), begins: delimiter}
 	var errs []error
 	for _, c := range all {
 		if err := c.Validate(); err != nil {
@@ -49,16 +67,38 @@ func NewTable(all []Credential) (*Table, error) {
 		h := &Held{Credential: c}
 		h.tokens.init(&h.Credential)
 		t.byName[c.Name] = h
+		t.senders = t.senders || len(c.Senders) > 0
 		for _, pattern := range c.For {
-			key, _ := parsePattern(pattern) // Validate has checked it
-			if other := t.patterns[key]; other != nil && other != h {
-				errs = append(errs, fmt.Errorf("credential %s: for: %s is for %s, too", c.Name, other.Name, pattern))
-				continue
+			if err := t.assign(h, pattern); err != nil {
+				errs = append(errs, err)
 			}
-			t.patterns[key] = h
 		}
 	}
 	return t, errors.Join(errs...)
+}
+
+// assign makes a credential that for one of its patterns.
+func (t *Table) assign(h *Held, pattern string) error {
+	key, _ := parsePattern(pattern) // Validate has checked it, and the senders
+	if t.patterns[key] == nil {
+		t.patterns[key] = make(bySender)
+	}
+	senders := h.Senders
+	if len(senders) == 0 {
+		senders = []string{""}
+	}
+	for _, sender := range senders {
+		whose := ""
+		if sender != "" {
+			sender, _ = parseSender(sender)
+			whose = " and " + sender
+		}
+		if other := t.patterns[key][sender]; other != nil && other != h {
+			return fmt.Errorf("credential %s: for: %s is for %s%s, too", h.Name, other.Name, pattern, whose)
+		}
+		t.patterns[key][sender] = h
+	}
+	return nil
 }
 
 // Named returns the credential of a name, or nil.
@@ -69,33 +109,105 @@ func (t *Table) Named(name string) *Held {
 	return t.byName[name]
 }
 
-// For returns the name of the credential for a nexthop in canonical form, or "". Configured means
-// that the configuration names the nexthop.
-func (t *Table) For(nexthop string, configured bool) string {
+// BySender reports whether it depends on the sender which credential mail has.
+func (t *Table) BySender() bool { return t != nil && t.senders }
+
+// Same reports whether all mail has credentials of the same names by another table. What they say may
+// differ.
+func (t *Table) Same(other *Table) bool {
+	var none Table
+	if t == nil {
+		t = &none
+	}
+	if other == nil {
+		other = &none
+	}
+	return t.begins == other.begins && maps.EqualFunc(t.patterns, other.patterns, func(a, b bySender) bool {
+		return maps.EqualFunc(a, b, func(x, y *Held) bool { return x.Name == y.Name })
+	})
+}
+
+// For returns the name of the credential for mail of a sender to a nexthop in canonical form, or "".
+// Configured means that the configuration names the nexthop. The null sender is "<>"; "" is for mail
+// of which the sender does not count.
+func (t *Table) For(nexthop string, configured bool, sender mail.Address) string {
 	if t == nil || len(t.patterns) == 0 {
 		return ""
 	}
-	if h := t.find(nexthop, configured); h != nil {
+	if h := t.find(nexthop, configured, sender); h != nil {
 		return h.Name
 	}
 	return ""
 }
 
-func (t *Table) find(nexthop string, configured bool) *Held {
-	if h := t.patterns[nexthop]; h != nil && strings.HasPrefix(nexthop, "[") {
-		return h
+// Any reports whether there is a credential for mail to a nexthop, of whatever sender.
+func (t *Table) Any(nexthop string, configured bool) bool {
+	if t == nil {
+		return false
+	}
+	var room [8]bySender
+	return len(t.matching(room[:0], nexthop, configured)) > 0
+}
+
+func (t *Table) find(nexthop string, configured bool, sender mail.Address) *Held {
+	var room [8]bySender
+	patterns := t.matching(room[:0], nexthop, configured)
+	if len(patterns) == 0 {
+		return nil
+	}
+	if t.senders {
+		for _, key := range t.keys(sender) {
+			for _, p := range patterns {
+				if h := p[key]; h != nil {
+					return h
+				}
+			}
+		}
+	}
+	for _, p := range patterns {
+		if h := p[""]; h != nil {
+			return h
+		}
+	}
+	return nil
+}
+
+// keys returns the keys of a sender, in the order in which they count.
+func (t *Table) keys(sender mail.Address) []string {
+	key, err := parseSender(string(sender))
+	if err != nil {
+		return nil // it is "", or at an address literal
+	}
+	keys := []string{key}
+	if key == nullSender {
+		return keys
+	}
+	at := strings.LastIndexByte(key, '@')
+	if t.begins != "" {
+		if i := strings.Index(key[:at], t.begins); i > 0 {
+			keys = append(keys, key[:i]+key[at:])
+		}
+	}
+	return append(keys, key[at:])
+}
+
+// matching appends what there is for a nexthop to a list, in the order in which it counts.
+func (t *Table) matching(list []bySender, nexthop string, configured bool) []bySender {
+	add := func(key string) {
+		if p := t.patterns[key]; p != nil {
+			list = append(list, p)
+		}
+	}
+	if strings.HasPrefix(nexthop, "[") {
+		add(nexthop)
 	}
 	if n, err := route.ParseNexthop(nexthop); err == nil && (n.Form == route.FormHost || n.Form == route.FormDomain) {
-		if h := t.patterns[named(n.Name, n.Port)]; h != nil {
-			return h
+		if n.Port != 0 {
+			add(named(n.Name, n.Port))
 		}
-		if h := t.patterns[n.Name]; h != nil {
-			return h
-		}
+		add(n.Name)
 		for i := strings.IndexByte(n.Name, '.'); i >= 0; {
-			if h := t.patterns[n.Name[i:]]; h != nil {
-				return h
-			}
+			add(n.Name[i:])
 			next := strings.IndexByte(n.Name[i+1:], '.')
 			if next < 0 {
 				break
@@ -104,13 +216,32 @@ func (t *Table) find(nexthop string, configured bool) *Held {
 		}
 	}
 	if configured {
-		return t.patterns["*"]
+		add("*")
 	}
-	return nil
+	return list
 }
 
 func named(host string, port uint16) string {
 	return route.Nexthop{Form: route.FormDomain, Name: host, Port: port}.String()
+}
+
+// nullSender is the pattern for mail without a sender, and the sender of such mail.
+const nullSender = "<>"
+
+// parseSender returns the key of a pattern of senders, or of a sender.
+func parseSender(text string) (key string, err error) {
+	if text == nullSender {
+		return text, nil
+	}
+	at := strings.LastIndexByte(text, '@')
+	if at < 0 {
+		return "", fmt.Errorf("%q is no sender: write an address, @ and a domain for all of its addresses, or %s for the null sender", text, nullSender)
+	}
+	domain, err := route.ParseDomain(text[at+1:])
+	if err != nil {
+		return "", fmt.Errorf("%q is no sender: %w", text, err)
+	}
+	return strings.ToLower(text[:at]) + "@" + domain, nil
 }
 
 // parsePattern returns the key of a pattern.

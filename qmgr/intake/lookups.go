@@ -90,9 +90,10 @@ func (s *Lookups) Configure(l Limits) {
 }
 
 // A Key is what is looked up: where a transport delivers mail for a nexthop, which is a
-// domain name in lower case, if it asks something of its way.
+// domain name in lower case, if it asks something of its way, and by which credential it is sent.
 type Key struct {
 	Transport, Nexthop string
+	Credential         string // as in the route
 	TLS                mail.TLSRequest
 }
 

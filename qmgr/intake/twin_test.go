@@ -302,12 +302,16 @@ func (w *lookupWorld) step() {
 	w.refresh()
 }
 
-// key is what is looked up: one of a few names in two zones, or of many.
+// key is what is looked up: one of a few names in two zones, some of them for two logins, or of many.
 func (w *lookupWorld) key() Key {
 	if w.rng.IntN(2) == 0 {
-		return Key{"smtp", fmt.Sprintf("%d.a%d.test", w.rng.IntN(4), w.rng.IntN(2)), 0}
+		k := Key{Transport: "smtp", Nexthop: fmt.Sprintf("%d.a%d.test", w.rng.IntN(4), w.rng.IntN(2))}
+		if k.Nexthop[0] == '3' {
+			k.Nexthop, k.Credential = "2"+k.Nexthop[1:], "mia"
+		}
+		return k
 	}
-	return Key{"smtp", fmt.Sprintf("x.%d.test", w.rng.IntN(100)), 0}
+	return Key{Transport: "smtp", Nexthop: fmt.Sprintf("x.%d.test", w.rng.IntN(100))}
 }
 
 // need returns the lookup of a key.

@@ -71,6 +71,7 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 	c.ConnectionLimit = l.Int(tb, "connections", c.ConnectionLimit)
 	c.Debug = c.Debug || l.Has("debug")
 	c.AsPostfix = c.AsPostfix || l.Has("as-postfix")
+	c.RoutesBySender = c.RoutesBySender || l.Has("by-sender")
 	if text, given := l.Option("classes"); given {
 		c.Shares.Classes = classes(tb, l, text)
 	}

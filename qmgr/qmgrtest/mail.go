@@ -60,7 +60,7 @@ func (s *script) verify(tb testing.TB, l *golden.Line) {
 		}
 	}
 	s.world.Ask(qmgr.Verify{Verification: qmgr.VerificationID(id), Client: client, Transport: l.Str("transport", "smtp"), Nexthop: l.Word(tb, 1),
-		Routed: l.Has("routed"), Site: l.Str("site", ""), Security: l.Str("security", ""), Recipient: mail.Address(l.Str("to", ""))})
+		Routed: l.Has("routed"), Site: l.Str("site", ""), Security: l.Str("security", ""), Credential: l.Str("credential", ""), Recipient: mail.Address(l.Str("to", ""))})
 }
 
 // found ends lookups.

@@ -29,9 +29,10 @@ import (
 //	hand WORD…                  answer these actions only on command
 //	route DOMAIN [transport=T] [nexthop=N] [site=S] [reply="550 5.1.2 text"]
 //	lookup DOMAIN …             like route, but it needs a lookup every time; "*" for all others
+//	credential SENDER NAME      by which mail of a sender goes, with "config by-sender"
 //	reroute                     what waits is routed again
 //	found NEXTHOP…              end lookups
-//	verify NUMBER NEXTHOP client=ADDRESS [to=RECIPIENT] [routed] [site=S] [transport=T]
+//	verify NUMBER NEXTHOP client=ADDRESS [to=RECIPIENT] [routed] [site=S] [transport=T] [credential=C]
 //	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N] [keep=TIME] [tls=required|optional]
 //	store NAME …                like arrive, but the core is not notified
 //	late NAME                   the core is notified of a stored message, in the state it had then
@@ -147,6 +148,8 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.verify(tb, l)
 	case "route", "lookup":
 		s.route(tb, l)
+	case "credential":
+		s.world.Credentials[mail.Address(l.Word(tb, 0))] = l.Word(tb, 1)
 	case "zone":
 		s.zone(tb, l)
 	case "dial", "sent", "close":

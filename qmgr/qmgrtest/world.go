@@ -40,6 +40,8 @@ type World struct {
 	// in it always needs a lookup; "*" stands for all others, whose route does not
 	// change.
 	Lookups map[string]mail.Route
+	// Credentials are the names of those by which mail of some senders goes, if the core names senders.
+	Credentials map[mail.Address]string
 	// Trouble is the error of the next read of a message.
 	Trouble map[mail.QueueID]qmgr.Trouble
 	// ReportTrouble is the error of the next report on a message.
@@ -104,7 +106,7 @@ func New(cfg qmgr.Config, seed uint64) (*World, error) {
 	}
 	w := &World{Core: core, Now: mail.Instant(0).Add(1000e9),
 		Messages: make(map[mail.QueueID]*Message), Gone: make(map[mail.QueueID]*Message),
-		Routes: make(map[string]mail.Route), Lookups: make(map[string]mail.Route), Trouble: make(map[mail.QueueID]qmgr.Trouble), ReportTrouble: make(map[mail.QueueID]qmgr.Trouble),
+		Routes: make(map[string]mail.Route), Lookups: make(map[string]mail.Route), Credentials: make(map[mail.Address]string), Trouble: make(map[mail.QueueID]qmgr.Trouble), ReportTrouble: make(map[mail.QueueID]qmgr.Trouble),
 		Conns: make(map[qmgr.ConnID]*Connection), Zones: make(map[string]Zone), Verifying: make(map[qmgr.VerificationID]bool), saved: make(map[string][]byte)}
 	w.Routes["nowhere.test"] = mail.Route{Reply: mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 2}, Text: "no such domain"}}
 	w.Step(qmgr.Wake{})
@@ -322,13 +324,13 @@ func (w *World) Answer(a qmgr.Action) {
 		}
 		w.Step(qmgr.Recipients{ID: a.ID, Batch: m.batch(a.From, a.Max)})
 	case qmgr.Route:
-		w.Step(qmgr.Routed{ID: a.ID, Routes: w.routes(a.TLS, a.Recipients)})
+		w.Step(qmgr.Routed{ID: a.ID, Routes: w.routes(a)})
 	case qmgr.Lookup:
 		to, ok := w.Lookups[a.Nexthop]
 		if !ok {
 			to = mail.Route{Transport: a.Transport, Nexthop: a.Nexthop}
 		}
-		to.Security += asked[a.TLS]
+		to.Security += loggedIn(a.Credential) + asked[a.TLS]
 		w.Step(qmgr.LookedUp{Lookup: a.Lookup, Route: to})
 	case qmgr.Change:
 		w.Step(qmgr.Changed{Changed: w.apply(a.Change)})
@@ -377,22 +379,31 @@ func (w *World) broken(trouble map[mail.QueueID]qmgr.Trouble, id mail.QueueID, m
 	return true
 }
 
-func (w *World) routes(request mail.TLSRequest, recipients []mail.Recipient) []mail.Route {
-	out := make([]mail.Route, len(recipients))
-	for i, r := range recipients {
+func (w *World) routes(a qmgr.Route) []mail.Route {
+	out := make([]mail.Route, len(a.Recipients))
+	credential := w.Credentials[a.Sender]
+	for i, r := range a.Recipients {
 		domain := r.Address.Domain()
 		known, ok := w.Routes[domain]
 		if !ok {
 			known = mail.Route{Transport: "smtp", Nexthop: domain}
 		}
 		if w.looksUp(known) {
-			known.Site, known.NeedsLookup = "", true
+			known.Site, known.NeedsLookup, known.Credential = "", true, credential
 		} else if known.Reply.IsZero() {
-			known.Security += asked[request]
+			known.Security += loggedIn(credential) + asked[a.TLS]
 		}
 		out[i] = known
 	}
 	return out
+}
+
+// loggedIn is how demands of mail end that goes by a credential.
+func loggedIn(credential string) string {
+	if credential == "" {
+		return ""
+	}
+	return "+auth=" + credential
 }
 
 // asked is how demands end of mail that asks for REQUIRETLS.

@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/internal/users"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Each sender logs in to the relay as somebody else. The relay lets a login send with its own addresses only, so
+// that one message over a connection of the other would be refused. After a reload of the file the mail of one goes
+// by another login, although nothing else has changed.
+func TestCredentialsBySender(t *testing.T) {
+	t.Parallel()
+	box := receive(t, sink.Config{})
+	accounts := filepath.Join(t.TempDir(), "users")
+	for _, name := range []string{"mia", "ben", "zoe", "rest"} {
+		if err := users.AddUser(accounts, name, "sesame of "+name, users.KindScram, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	relay := start(t, t.TempDir(), `mynetworks = []
+users = "`+accounts+`"
+smtpd_sender_login_maps = ["mia@shop.test mia", "ben.test ben zoe", "other.test rest"]
+[[listener]]
+address = "127.0.0.1:0"
+name = "submission"
+purpose = "submission"
+tls = "none"
+`+routes("d.test", box.address))
+	address := relay.d.addresses()[1] // the first is that of listen
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "credentials.toml")
+	credentials := func(ben string) {
+		text := ""
+		for _, one := range [][2]string{{"mia", `["mia@shop.test"]`}, {ben, `["@ben.test"]`}, {"rest", "[]"}} {
+			text += fmt.Sprintf("[%s]\nfor = [\"[127.0.0.1]:%s\"]\nsenders = %s\nuser = %q\npassword = %q\ntls = \"optional\"\n", one[0], port, one[1], one[0], "sesame of "+one[0])
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	credentials("ben")
+	text := "smtp_loop_check = false\ncredentials = \"" + file + "\"\n" + routes("d.test", address)
+	r := start(t, dir, text)
+	want := make(copies)
+	send := func(part string) {
+		for i := range 40 {
+			from := []mail.Address{"mia@shop.test", "ben@ben.test", "Zoe+x@BEN.test", "a@other.test"}[i%4]
+			m := letter(fmt.Sprintf("<%s.%d>", part, i), "u@d.test")
+			m.Sender = from
+			r.feed(m)
+			want.add(fmt.Sprintf("<%s.%d>", part, i), "u@d.test")
+		}
+		r.settled()
+		relay.settled()
+		box.copies().matches(t, want)
+	}
+	users := func() map[string]int {
+		count := make(map[string]int)
+		for _, line := range regexp.MustCompile(`msg=accepted .* from=(\S+) .*user=(\S+)`).FindAllStringSubmatch(relay.log.tail(1<<20), -1) {
+			count[line[1]+" by "+line[2]]++
+		}
+		return count
+	}
+	send("first")
+	credentials("zoe")
+	if restart, err := r.d.reload(configure(t, dir, text)); err != nil || len(restart) > 0 {
+		t.Fatal(restart, err)
+	}
+	send("second")
+	for who, n := range map[string]int{"mia@shop.test by mia": 20, "ben@ben.test by ben": 10, "ben@ben.test by zoe": 10, "Zoe+x@BEN.test by zoe": 10, "a@other.test by rest": 20} {
+		if got := users()[who]; got != n {
+			t.Errorf("%d messages of %s, want %d: %v", got, who, n, users())
+		}
+	}
+	if got := relay.log.count("refused"); got > 0 {
+		t.Errorf("the relay has refused %d", got)
+	}
+}
