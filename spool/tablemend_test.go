@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -97,6 +98,9 @@ func TestLostKeys(t *testing.T) {
 //
 // Seen failing: without noteTables, writers waited forever, again after each start.
 func TestDamagedBlockStopsNoWriters(t *testing.T) {
+	if golden.Runs(0) == 0 {
+		t.Skip("writes until a compaction reaches the block, which takes seconds: set POSTHASTE_RUNS")
+	}
 	img, waiting := spooled(t, false)
 	tables := img.names(isTable)
 	name := tables[len(tables)-1]
