@@ -45,9 +45,16 @@ type editing struct {
 	ListenerEdits
 	editor *header.Editor // nil: the header is not edited
 	sender mail.Address   // what is in place of the client's
-	// taken are recipients that were added; domains in lower case. Without rewriting the
-	// session knows what was repeated.
-	taken map[mail.Address]struct{}
+	// taken are recipients that were added (true), and those of copies that will be at the end (false);
+	// domains in lower case. Without rewriting the session knows what was repeated.
+	taken  map[mail.Address]bool
+	copies []copied
+}
+
+// copied is a recipient of a copy of the mail to one of the client's recipients.
+type copied struct {
+	given mail.Address // the client's recipient
+	to    mail.Address
 }
 
 // takenMax is the number of recipients of one message that are remembered so that none is
@@ -114,11 +121,30 @@ func (c *connection) addRewritten(ctx context.Context, r *server.Recipient) mail
 		}
 	}
 	for _, a := range addresses {
-		if err := c.addCopies(c.edits.Addresses.RecipientCopies(a)); err != nil {
+		if err := c.copyLater(r.Recipient.Address, c.edits.Addresses.RecipientCopies(a)); err != nil {
 			return c.failure(ctx, "add recipient", err)
 		}
 	}
 	return mail.Reply{}
+}
+
+// copyLater has recipients of copies added when the client has named all of its own: who is
+// among those gets the reports that the client asks for, wherever he comes. Beyond what is remembered they
+// are added at once.
+func (c *connection) copyLater(given mail.Address, addresses []mail.Address) error {
+	e := &c.edits
+	for i, a := range addresses {
+		key := recipientKey(a)
+		if _, known := e.taken[key]; known {
+			continue
+		}
+		if len(e.taken) >= takenMax {
+			return c.addCopies(addresses[i:])
+		}
+		e.take(key, false)
+		e.copies = append(e.copies, copied{given, a})
+	}
+	return nil
 }
 
 // originalRecipient returns ORCPT for an address that was rewritten, so that reports name the
@@ -145,16 +171,21 @@ func (c *connection) addCopies(addresses []mail.Address) error {
 func (c *connection) addOnce(r mail.Recipient) error {
 	e := &c.edits
 	key := recipientKey(r.Address)
-	if _, had := e.taken[key]; had {
+	added, known := e.taken[key]
+	if added {
 		return nil
 	}
-	if e.taken == nil {
-		e.taken = make(map[mail.Address]struct{})
-	}
-	if len(e.taken) < takenMax {
-		e.taken[key] = struct{}{}
+	if known || len(e.taken) < takenMax {
+		e.take(key, true)
 	}
 	return c.add(r)
+}
+
+func (e *editing) take(key mail.Address, added bool) {
+	if e.taken == nil {
+		e.taken = make(map[mail.Address]bool)
+	}
+	e.taken[key] = added
 }
 
 // add adds a recipient to the draft.
@@ -183,7 +214,7 @@ func (c *connection) endEdits(ctx context.Context, e *mail.Envelope) mail.Reply 
 	c.screen.given = ""
 	if c.edits.Addresses != nil {
 		e.Sender = c.edits.sender
-		if err := c.addCopies(c.edits.Addresses.SenderCopies(e.Sender)); err != nil {
+		if err := c.addAllCopies(); err != nil {
 			return c.failure(ctx, "add recipient", err)
 		}
 		e.Recipients = uint32(c.ahead.recipients)
@@ -199,6 +230,19 @@ func (c *connection) endEdits(ctx context.Context, e *mail.Envelope) mail.Reply 
 		return mail.Reply{}
 	}
 	return c.failure(ctx, "write", c.keep(rest, false))
+}
+
+// addAllCopies adds the recipients of copies: of those of the recipients first, who belong to a
+// recipient where filters are concerned.
+func (c *connection) addAllCopies() error {
+	for _, one := range c.edits.copies {
+		c.screen.given = one.given
+		if err := c.addCopies([]mail.Address{one.to}); err != nil {
+			return err
+		}
+	}
+	c.screen.given = ""
+	return c.addCopies(c.edits.Addresses.SenderCopies(c.edits.sender))
 }
 
 // releaseEdits ends the edits of the message.

@@ -136,6 +136,50 @@ func TestRewriting(t *testing.T) {
 	})
 }
 
+// Who gets a copy of somebody's mail and is also named by the client gets what the client has asked
+// for, whoever comes first: a report if his mail fails. Before, one who was added as a copy first kept
+// "no reports".
+func TestCopyIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := startRewriting(t, Config{}, rewrite.Config{
+			RecipientBcc: []rewrite.Map{aliases{"a@b.example": "boss@b.example other@b.example", "c@b.example": "boss@b.example third@b.example"}},
+			Aliases:      []rewrite.Map{aliases{"team@b.example": "third@b.example"}},
+		})
+		c := ts.dial(t, "10.0.0.1")
+		c.hello()
+		c.say("MAIL FROM:<s@a.example>", "RCPT TO:<a@b.example> NOTIFY=NEVER", "RCPT TO:<c@b.example>",
+			"RCPT TO:<Boss@B.example>", "RCPT TO:<boss@B.example> NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;boss@old.example", "RCPT TO:<team@b.example> NOTIFY=DELAY", "DATA")
+		for range 6 {
+			c.hear("250")
+		}
+		c.hear("354")
+		c.say("Subject: s", "", ".")
+		c.hear("250")
+		// The next message knows nothing of it.
+		c.say("MAIL FROM:<s@a.example>", "RCPT TO:<a@b.example>", "DATA")
+		c.hear("250")
+		c.hear("250")
+		c.hear("354")
+		c.say("Subject: s", "", ".", "QUIT")
+		c.hear("250")
+		c.hear("221")
+		ts.end(t)
+		for i, want := range [][]string{
+			{"a@b.example  NEVER", "c@b.example  ", "Boss@B.example  ", "boss@B.example rfc822;boss@old.example SUCCESS,FAILURE", "third@b.example rfc822;team@b.example DELAY", "other@b.example  NEVER"},
+			{"a@b.example  ", "boss@b.example  NEVER", "other@b.example  NEVER"},
+		} {
+			m := ts.sink.taken()[i]
+			var got []string
+			for _, r := range m.recipients {
+				got = append(got, string(r.Address)+" "+r.ORcpt+" "+r.Notify.String())
+			}
+			if int(m.envelope.Recipients) != len(want) || !slices.Equal(got, want) {
+				t.Errorf("to %d:\n%q\nwant\n%q", m.envelope.Recipients, got, want)
+			}
+		}
+	})
+}
+
 // Maps that lead in a circle are our fault: the client is to try again, and the log says what
 // to mend.
 func TestRewritingEndless(t *testing.T) {

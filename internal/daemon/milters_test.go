@@ -200,3 +200,24 @@ func TestMilters(t *testing.T) {
 	r.feed(letter("fold-5", "fay@x.test"))
 	r.waiting("one held message", census{mail.AreaHold: 1})
 }
+
+// A milter removes a recipient: whoever would get a copy of his mail gets none either, unless the client has named
+// him, too.
+func TestMilterRemovesWithCopies(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	box := receive(t, sink.Config{})
+	var mu sync.Mutex
+	var seen []string
+	address, _ := startCensor(t, "One", &mu, &seen)
+	list := filepath.Join(dir, "copies")
+	if err := os.WriteFile(list, []byte("ann@x.test boss@x.test,spy@x.test\nbob@x.test boss2@x.test\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, dir, fmt.Sprintf("default_transport = \"smtp:[%s\"\nsmtp_permit_private_hosts = true\nrecipient_bcc_maps = %q\n[[milter]]\nname = \"one\"\naddress = \"inet:%s\"\n",
+		strings.Replace(box.address, ":", "]:", 1), list, address))
+	r.feed(letter("empty-1", "ann@x.test", "bob@x.test", "spy@x.test"), letter("other", "ann@x.test"))
+	r.settled()
+	box.copies().matches(t, copies{"empty-1 bob@x.test": 1, "empty-1 boss2@x.test": 1, "empty-1 spy@x.test": 1,
+		"other ann@x.test": 1, "other boss@x.test": 1, "other spy@x.test": 1})
+}
