@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -188,6 +189,76 @@ func TestLMTPLost(t *testing.T) {
 		t.Errorf("closed %+v", closing)
 	}
 	n.running.Wait()
+}
+
+// A store knows that a mailbox is full long before it has all of the content, and says so. The other
+// recipient gets the message all the same, over the same connection.
+func TestLMTPEarlyRefusal(t *testing.T) {
+	l, nexthop := listenSocket(t)
+	defer l.Close()
+	content := strings.Repeat(strings.Repeat("0123456789", 7)+"\r\n", 100_000)
+	got := make(chan string, 1)
+	go func() {
+		defer close(got)
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		in := bufio.NewReader(conn)
+		fmt.Fprint(conn, "220 store\r\n")
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				return
+			}
+			switch verb, _, _ := strings.Cut(strings.TrimSpace(line), " "); verb {
+			case "LHLO":
+				fmt.Fprint(conn, "250-store\r\n250-PIPELINING\r\n250 ENHANCEDSTATUSCODES\r\n")
+			case "DATA":
+				fmt.Fprint(conn, "354 go\r\n")
+				var text strings.Builder
+				for said := false; ; {
+					if line, err = in.ReadString('\n'); err != nil {
+						return
+					}
+					if line == ".\r\n" {
+						break
+					}
+					if text.WriteString(line); !said && text.Len() > 64<<10 {
+						said = true
+						fmt.Fprint(conn, "552 5.2.2 mailbox full\r\n")
+					}
+				}
+				got <- text.String()
+				fmt.Fprint(conn, "250 2.1.5 saved\r\n")
+			case "QUIT":
+				fmt.Fprint(conn, "221 bye\r\n")
+				return
+			default:
+				fmt.Fprint(conn, "250 2.1.0 ok\r\n")
+			}
+		}
+	}()
+	c := newLMTPClient(t, store{1: {data: content}})
+	k, opened := c.Dial(t.Context(), mail.Opening{Transport: "lmtp", Nexthop: nexthop, Host: onlyHost(t, c, nexthop), Level: mail.LevelOverlap})
+	if k == nil {
+		t.Fatal(opened.Reply)
+	}
+	k.Send(1, message(1, "full@x.example", "b@x.example"))
+	k.Hangup()
+	closing := k.Run(t.Context(), func(_ uint64, r mail.DeliveryResult) {
+		a, b := r.Outcomes[0], r.Outcomes[1]
+		if a.Result != mail.Failed || a.Reply.Code != 552 || b.Result != mail.Delivered || b.Reply.Text != "saved" {
+			t.Errorf("outcomes %+v", r.Outcomes)
+		}
+	})
+	if closing.Why != mail.CloseAsked {
+		t.Errorf("closed %+v", closing)
+	}
+	if text := <-got; text != content {
+		t.Errorf("the store has %d bytes of %d", len(text), len(content))
+	}
 }
 
 // Without its server a socket is a host that cannot be reached now, and the reply says what

@@ -80,7 +80,8 @@
 //
 // LMTP (RFC 2033) differs in this: the client says LHLO, and the server replies to the
 // content once for each recipient that it has accepted, in their order. Each recipient
-// is settled by its own reply. If the session ends before all of them have come, those that
+// is settled by its own reply. One that refuses comes before the end of the content, too,
+// which then goes on for the others. If the session ends before all of them have come, those that
 // are missing are Doubtful; 421 in the place of one settles that one. Replies are counted,
 // so a server that sends too few would have the reply to the next MAIL taken for a
 // delivery. Therefore nothing is written behind a content to several recipients until the

@@ -33,14 +33,13 @@ func (s *Session) expectFinal(t *Transaction) {
 // example with one for all recipients, the reply to the next MAIL would be taken for a
 // recipient's, and count as a delivery. So several recipients are followed only after the
 // server was seen to answer for each of several, when nothing else could be mistaken for
-// an answer.
+// an answer. Behind a content that was refused for one of them before its end nothing follows: the
+// server may have meant all.
 func (s *Session) mayFollow(t *Transaction) bool {
-	if s.counted {
-		return true
-	}
 	for i, a := range s.active {
-		if a == t {
-			return i == 0 || s.active[i-1].accepted <= 1
+		if a == t && i > 0 {
+			before := s.active[i-1]
+			return !before.early && (s.counted || before.accepted <= 1)
 		}
 	}
 	return true
@@ -51,7 +50,7 @@ func (s *Session) onRecipient(t *Transaction, i int) {
 	class := s.class()
 	switch {
 	case t.state != txSent || t.end > s.given():
-		s.onEarlyFinal(t, i)
+		s.onEarlyRecipient(t, i)
 		return
 	case class == 3:
 		s.desync(WaitFinal, "the reply to the content is 3xx")
@@ -90,9 +89,29 @@ func (t *Transaction) settleKept() {
 	t.held, t.kept = false, nil
 }
 
-// settleOthers settles the recipients of a content that the server refused for one of
-// them before its end. It cannot be sent for the others any more, of whom nothing was said.
-func (s *Session) settleOthers(t *Transaction) {
-	t.settle(Accepted, Deferred, s.own(451, mail.Status{Class: 4, Subject: 5},
-		"the content was refused before its end, for another recipient"))
+// onEarlyRecipient handles a reply to the content for one recipient that came before the content's
+// end was sent. The server may know early that a mailbox is full. Each recipient has a reply
+// of his own (RFC 2033 4.2), so the content goes on for the others; if there are none, it ends
+// as in SMTP.
+//
+// If the next envelope is in the output already, what comes for it could be taken for the others'
+// replies should the server have meant all of them. Then the session ends, and they are tried
+// again: each such attempt settles a recipient, so there are not more than those.
+func (s *Session) onEarlyRecipient(t *Transaction, i int) {
+	if s.class() < 4 {
+		s.desync(WaitDataBlock, "a positive reply came before the end of the content")
+		return
+	}
+	reply := s.reply()
+	t.settleRecipient(i, reply)
+	t.early, s.finalRefused = true, true
+	switch t.finals--; {
+	case t.finals == 0:
+	case s.slots.last().tx != t:
+		t.settle(Accepted, Again, s.own(451, mail.Status{Class: 4, Subject: 5},
+			"the content was refused before its end, for another recipient"))
+	default:
+		return
+	}
+	s.fail(Failure{Kind: FailEarly, Stage: WaitDataBlock, Reply: reply})
 }

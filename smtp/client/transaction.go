@@ -116,6 +116,7 @@ type Transaction struct {
 	astray   bool  // accepted under the envelope of another message
 	withheld bool  // the host gave up its content
 	broken   bool  // the end of the session decided some recipients
+	early    bool  // LMTP: its content was refused for a recipient before its end
 
 	dismissed bool // the last reply to it was 421
 

@@ -122,7 +122,7 @@ func (s *Session) onFinal(t *Transaction) {
 	class := s.class()
 	switch {
 	case t.state != txSent || t.end > s.given():
-		s.onEarlyFinal(t, -1)
+		s.onEarlyFinal(t)
 	case class == 3:
 		s.desync(WaitFinal, "the reply to the content is 3xx")
 	default:
@@ -190,19 +190,14 @@ func (s *Session) settleFinal(t *Transaction) {
 // onEarlyFinal handles a reply to content whose end was not sent. A refusal
 // counts, because a server has no other way to stop a client that is sending
 // content; any other reply is an error. Either way the connection is closed,
-// since content cannot be broken off. It is about one recipient, or with i < 0 about all.
-func (s *Session) onEarlyFinal(t *Transaction, i int) {
+// since content cannot be broken off.
+func (s *Session) onEarlyFinal(t *Transaction) {
 	if s.class() < 4 {
 		s.desync(WaitDataBlock, "a positive reply came before the end of the content")
 		return
 	}
 	reply := s.reply()
-	if i < 0 {
-		t.settle(Accepted, refusal(reply.Code), reply)
-	} else {
-		t.settleRecipient(i, reply)
-		s.settleOthers(t)
-	}
+	t.settle(Accepted, refusal(reply.Code), reply)
 	s.fail(Failure{Kind: FailEarly, Stage: WaitDataBlock, Reply: reply})
 }
 
