@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,8 +51,9 @@ nomail.test.   60 IN MX 0 .
 }
 
 // zone runs a name server that knows some records and says of everything else
-// that it does not exist. It returns the server's address.
-func zone(t *testing.T, records string) string {
+// that it does not exist. It returns the server's address. Answers about names that end in
+// one of signed are vouched for by DNSSEC.
+func zone(t *testing.T, records string, signed ...string) string {
 	t.Helper()
 	known := make(map[string][]dns.RR)
 	for line := range strings.Lines(strings.TrimSpace(records)) {
@@ -67,7 +69,9 @@ func zone(t *testing.T, records string) string {
 	}
 	answer := func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg).SetReply(q)
-		all, exists := known[strings.ToLower(q.Question[0].Name)]
+		name := strings.ToLower(q.Question[0].Name)
+		m.AuthenticatedData = slices.ContainsFunc(signed, func(end string) bool { return strings.HasSuffix(name, end) })
+		all, exists := known[name]
 		if !exists {
 			m.Rcode = dns.RcodeNameError
 		}

@@ -22,7 +22,8 @@ type plan struct {
 type siteHost struct {
 	host      mail.Host
 	site      *Site
-	tier      int // it is in site.tiers[tier]
+	security  string // of key
+	tier      int    // it is in site.tiers[tier]
 	limits    HostLimits
 	inWaiting ilist.Link[siteHost] // on address.waiting
 }
@@ -38,10 +39,24 @@ func (sh *siteHost) isSocket() bool {
 // source learns of a host, and how many connections it has to it, does not concern another. A
 // host that cannot meet one demand of security may meet others.
 func keyOf(g *Group, way Way, h mail.Host) destdb.Key {
-	return destdb.Key{Addr: h.Addr, Transport: g.name, Source: way.Source, Security: way.Security}
+	return destdb.Key{Addr: h.Addr, Transport: g.name, Source: way.Source, Security: identity(way, h)}
 }
 
-func (sh *siteHost) key() destdb.Key { return keyOf(sh.site.group, sh.site.way, sh.host) }
+// identity is the Security of a host's key. A demand may be about the host's own name, as levels verify and dane
+// are: hosts of several names at one address are several then, since a connection that was opened for one
+// name has not been judged for another, whose mail would go to whoever has the first, and one that
+// lacks a certificate must not keep mail from the other. Without a demand names do not matter.
+func identity(way Way, h mail.Host) string {
+	if way.Security == "" {
+		return ""
+	}
+	return way.Security + " " + h.Name
+}
+
+func (sh *siteHost) key() destdb.Key {
+	way := &sh.site.way
+	return destdb.Key{Addr: sh.host.Addr, Transport: sh.site.group.name, Source: way.Source, Security: sh.security}
+}
 
 // Known reports whether hosts are known, however old that knowledge is.
 func (l *plan) Known() bool { return len(l.tiers) > 0 }
@@ -96,7 +111,7 @@ func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLi
 	for i, hosts := range set.Tiers {
 		tier := make([]*siteHost, 0, len(hosts))
 		for _, h := range hosts {
-			sh := &siteHost{host: h, site: s, tier: i, limits: limits(h)}
+			sh := &siteHost{host: h, site: s, security: identity(s.way, h), tier: i, limits: limits(h)}
 			tier = append(tier, sh)
 			key := sh.key()
 			if p.db.Works(key) {

@@ -18,8 +18,8 @@ type Key struct {
 	// where there is one origin only.
 	Source string
 	// Security names everything else that distinguishes connections: the TLS
-	// policy, the identity that must be verified, the SASL identity, the name in
-	// EHLO.
+	// policy, the identity that must be verified, which may be the host's name, the
+	// SASL identity, the name in EHLO.
 	Security string
 }
 

@@ -56,9 +56,15 @@ func (s *script) zone(tb testing.TB, l *golden.Line) {
 	s.world.Zones[l.Word(tb, 0)] = z
 }
 
-// zoneHost returns the host of a name such as mx7, or of v7 with an IPv6 address.
+// zoneHost returns the host of a name such as mx7, or of v7 with an IPv6 address; other@mx7 is another name
+// of the same.
 func zoneHost(tb testing.TB, l *golden.Line, name string) mail.Host {
 	tb.Helper()
+	if other, same, found := strings.Cut(name, "@"); found {
+		h := zoneHost(tb, l, same)
+		h.Name = other
+		return h
+	}
 	number, six := strings.CutPrefix(name, "v")
 	n, err := strconv.ParseUint(strings.TrimPrefix(number, "mx"), 10, 8)
 	if err != nil {

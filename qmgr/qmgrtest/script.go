@@ -41,7 +41,8 @@ import (
 //	                            HOW is ok fail soft site crash mixed, or a list of
 //	                            these for consecutive recipients: ok,soft
 //	zone DOMAIN TIER… [reply="550 5.1.2 text"]
-//	                            its hosts, such as mx1,mx2 mx9; without a zone there are a few for all
+//	                            its hosts, such as mx1,mx2 mx9, and other@mx1 by another name; without a
+//	                            zone there are a few for all
 //	worked HOST…                hosts of transport smtp have accepted mail now
 //	dial N HOW [level=L] [mails=N] [rtt=TIME]
 //	                            end dialing (with "hand dial"): N is a connection, 3-5 or all;
