@@ -68,7 +68,7 @@ const heldMax = 10_000
 // sent first.
 const slowAnswer = 100 * time.Millisecond
 
-// screenSender tells filters of the message that begins, and of its client, and returns its refusal.
+// screenSender announces a new message and its client to the filters, and returns their refusal.
 func (c *connection) screenSender(ctx context.Context, r *server.Begin, id mail.QueueID) mail.Reply {
 	s := &c.screen
 	if s.session == nil {
@@ -90,7 +90,7 @@ func (c *connection) screenSender(ctx context.Context, r *server.Begin, id mail.
 	return mail.Reply{}
 }
 
-// facts is what filters are told of the client.
+// facts returns what filters learn about the client.
 func (c *connection) facts(r *server.Begin, id mail.QueueID) *milter.Facts {
 	f := &milter.Facts{ClientName: c.screen.name, Server: localAddr(c.socket, c.conn), Listener: c.terms.Name, Helo: r.Client.Helo,
 		TLSVersion: c.security.Version, Cipher: c.security.Cipher, User: c.client.User, ID: id}
@@ -180,8 +180,8 @@ func (c *connection) keep(octets []byte, trace bool) error {
 	return err
 }
 
-// screenContent has filters look at the content, makes the changes that they want, and writes what
-// results to the draft. hold is why the message is to be held.
+// screenContent shows the content to the filters, makes the changes that they want, and writes the
+// result to the draft. hold is the reason to hold the message, "" if there is none.
 func (c *connection) screenContent(ctx context.Context, e *mail.Envelope) (hold string, discard bool, refusal mail.Reply) {
 	s := &c.screen
 	changes, v, err := s.session.Message(ctx, s.message, !s.stuck)
@@ -214,8 +214,8 @@ func (c *connection) screenContent(ctx context.Context, e *mail.Envelope) (hold 
 	return changes.Hold, false, mail.Reply{}
 }
 
-// changeRecipients adds and removes recipients. Whoever is added may be somewhere else by our own
-// rules; what is removed is all that a recipient has become by them.
+// changeRecipients adds and removes recipients. Our own rules, such as aliases, apply to a recipient
+// that is added. If one is removed, so is everything that these rules have made of it.
 func (c *connection) changeRecipients(changes []milter.RecipientChange) error {
 	s := &c.screen
 	s.given = ""

@@ -75,9 +75,9 @@ func (c Config) Validate() error {
 type Milter struct {
 	cfg      Config
 	counters counters
-	// rest is until when no connection is attempted, in nanoseconds of Unix time: as long as the
-	// last attempt took in vain. So a host that answers nothing delays one session at a time, and one
-	// that refuses connections at once is asked each time.
+	// rest is the time before which no connection is attempted, in nanoseconds of Unix time. The
+	// pause is as long as the last failed attempt took. So a host that does not answer delays one
+	// session at a time, and one that refuses connections at once is tried each time.
 	rest atomic.Int64
 }
 

@@ -167,7 +167,8 @@ func (c *conversation) rest(ctx context.Context, timeout time.Duration, code byt
 	return &answer{code, data}, nil
 }
 
-// tell collects a command, and returns its answer unless the milter has said that it gives none.
+// tell buffers a command, and returns the answer to it. If the milter has declared that it does not
+// answer this command (muted), tell does not wait.
 func (c *conversation) tell(ctx context.Context, timeout time.Duration, muted uint32, command byte, data func(b []byte) []byte) (ruling, error) {
 	b, at := beginPacket(c.out, command)
 	if data != nil {
@@ -198,7 +199,7 @@ type word uint8
 
 const (
 	wordContinue word = iota
-	wordAccepted      // nothing more of this message, or client, need be told
+	wordAccepted      // the milter needs to see no more of this message, or of this client
 	wordSkip          // no more commands of this kind
 	wordDiscarded
 	wordRefused

@@ -22,5 +22,5 @@
 // # Reading order
 //
 // config.go, session.go (what is said when), conversation.go (with one milter), packet.go (its
-// form), message.go (the content), change.go (changes to it), macro.go (what else is told).
+// form), message.go (the content), change.go (changes to it), macro.go (facts about client and message).
 package milter

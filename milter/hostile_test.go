@@ -42,8 +42,8 @@ var garbage = []struct {
 	{"a field with a line for a name", script{'E': pack('h', "A\r\n\r\nB\x00c\x00")}, "not the name of a header field"},
 	{"a field without a value", script{'E': pack('h', "A\x00")}, "with 1 texts"},
 	{"a short change", script{'E': pack('m', "\x00\x00")}, "'m' of 2 bytes"},
-	{"a sender that is none", script{'E': pack('e', "a b c\x00")}, "a sender"},
-	{"a recipient that is none", script{'E': pack('+', "<>\x00")}, "a recipient"},
+	{"an invalid sender", script{'E': pack('e', "a b c\x00")}, "a sender"},
+	{"an invalid recipient", script{'E': pack('+', "<>\x00")}, "a recipient"},
 	{"a recipient with a line end", script{'E': pack('+', "<a@b.test>\r\nDATA\x00")}, "a recipient"},
 	{"too many changes", script{'E': strings.Repeat(pack('h', "A\x00b\x00"), changesMax+1)}, "more than 2000 changes"},
 	{"too much body", script{'E': strings.Repeat(pack('b', strings.Repeat("x", 60_000)), 20)}, "a new body of more than"},
@@ -187,8 +187,8 @@ func TestEndOfTheProgram(t *testing.T) {
 	}
 }
 
-// Nobody is at the address, then the milter is started: the next message of the same client goes
-// through it.
+// No milter listens at the address at first. Once one has been started, the next message of the same
+// client goes through it.
 func TestMilterReturns(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A stage is a moment at which macros are told, by the numbers of the protocol.
+// A stage is a point of the conversation at which macros are sent, numbered as in the protocol.
 type stage uint8
 
 const (
@@ -42,13 +42,13 @@ type Facts struct {
 	Helo       string
 	TLSVersion string // such as "TLSv1.3"; "" without TLS
 	Cipher     string
-	User       string // who has logged in; ""
+	User       string // that has logged in; "" if none has
 	Mechanism  string
 	ID         mail.QueueID // of the message
 }
 
-// localClient is what milters are told of a program of this machine, as Postfix does: they sign
-// mail of such clients.
+// localClient is the client address that milters get for a program of this machine, as in Postfix:
+// they sign mail of such clients.
 var localClient = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
 
 // peer returns the client as milters know it.

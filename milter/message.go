@@ -147,7 +147,7 @@ func (m *Message) WriteTo(w io.Writer) (n int64, err error) {
 			n += int64(k)
 		}
 	}
-	if m.fields == nil { // nobody has looked at it
+	if m.fields == nil { // no milter has looked at it
 		write(m.trace)
 	}
 	for i := range m.fields {

@@ -26,7 +26,7 @@ const (
 	mayAll = 1<<iota - 1
 )
 
-// Steps that a milter does not want to be told of, or that it does not answer.
+// Steps that a milter does not want to receive, or that it does not answer.
 const (
 	noConnect = 1 << iota
 	noHelo

@@ -36,7 +36,7 @@ type Session struct {
 // A Verdict is what milters say about a command. The zero Verdict is that it goes on.
 type Verdict struct {
 	Reply   mail.Reply // the refusal; a code of 421 ends the session of the client
-	Discard bool       // accept the message and throw it away; nothing more of it need be told
+	Discard bool       // accept the message and throw it away; no more of it needs to be shown to milters
 }
 
 // A part is the part of a session with one milter.
@@ -44,7 +44,7 @@ type part struct {
 	milter    *Milter
 	standing  standing
 	talk      *conversation // nil unless standing is atClient, atMessage or atRest
-	hello     string        // what it was told of EHLO, and of TLS
+	hello     string        // the EHLO and TLS data that it last received
 	refusal   mail.Reply    // at standing atRefused
 	skipsRcpt bool          // it wants no more recipients of the message
 }
@@ -92,8 +92,8 @@ func (p *part) become(to standing) {
 	panic(fmt.Sprintf("milter: standing %d after %d", to, p.standing))
 }
 
-// Mail tells of a message that begins, after the client and its EHLO, as far as a milter does not know
-// these yet. arguments are the parameters of MAIL.
+// Mail announces a new message to the milters. A milter that does not know the client or its EHLO yet
+// gets these first. arguments are the parameters of MAIL.
 func (s *Session) Mail(ctx context.Context, facts *Facts, sender mail.Address, arguments []string) Verdict {
 	s.facts, s.sender, s.hold, s.discard = *facts, sender, "", false
 	for i := range s.parts {
@@ -116,7 +116,7 @@ func (s *Session) Mail(ctx context.Context, facts *Facts, sender mail.Address, a
 	return Verdict{}
 }
 
-// introduce makes the connection and tells of the client.
+// introduce connects to a milter and describes the client to it.
 func (s *Session) introduce(ctx context.Context, p *part) (v Verdict, done bool) {
 	switch p.standing {
 	case atTrust:
@@ -181,8 +181,8 @@ func (s *Session) command(ctx context.Context, c *conversation, unwanted, muted 
 	})
 }
 
-// tell tells one milter something, and acts on its ruling. done means that no other milter need be
-// told.
+// tell has say send a command to one milter, and acts on the milter's ruling. done means that the
+// other milters need not get the command.
 func (s *Session) tell(ctx context.Context, p *part, what string, say func(*conversation) (ruling, error)) (v Verdict, done bool) {
 	r, err := say(p.talk)
 	if err != nil {
@@ -279,7 +279,7 @@ func (s *Session) fail(ctx context.Context, p *part, what string, err error) (v 
 	return Verdict{Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "Error: the message cannot be checked now; try again later"}}, true
 }
 
-// Recipient tells of a recipient that is accepted otherwise.
+// Recipient shows the milters a recipient that passed all other checks.
 func (s *Session) Recipient(ctx context.Context, r *mail.Recipient) Verdict {
 	if s.discard {
 		return Verdict{Discard: true}
@@ -406,7 +406,7 @@ func (s *Session) grant(p *part, w *wish, m *Message, all *Changes) {
 	s.note(slog.LevelInfo, EventChanged, p, "end of content", attributes...)
 }
 
-// look tells one milter of the content, and reads what it wants changed.
+// look shows the content to one milter, and reads the changes that it wants.
 func (s *Session) look(ctx context.Context, p *part, m *Message, w *wish) (v Verdict, done bool, err error) {
 	failed := func(what string, cause error) (Verdict, bool, error) {
 		var own hostError
@@ -453,7 +453,7 @@ func (s *Session) look(ctx context.Context, p *part, m *Message, w *wish) (v Ver
 	return Verdict{}, false, nil
 }
 
-// header tells of the fields of the header.
+// header sends the fields of the header.
 func (s *Session) header(ctx context.Context, c *conversation, m *Message) (ruling, error) {
 	if c.agreed.steps&noHeaders != 0 {
 		return ruling{}, nil

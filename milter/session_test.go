@@ -79,7 +79,7 @@ func (b *backend) Abort(library.Modifier) error {
 	return nil
 }
 
-// A milter made with another library is told everything, and all that it wants is done.
+// A milter made with another library receives every step, and all the changes that it requests are made.
 func TestEverythingWithALibrary(t *testing.T) {
 	b := &backend{}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,7 +124,7 @@ end 00000000004K7
 helo client.test TLSv1.3 TLS_AES_128_GCM_SHA256 128
 ` + message + "abort\n" + message // the library aborts at MAIL by itself
 	if got := strings.Join(b.got, "\n") + "\n"; got != want {
-		t.Errorf("it was told:\n%swant:\n%s", got, want)
+		t.Errorf("it received:\n%swant:\n%s", got, want)
 	}
 	if n := c.Milters[0].Counters(); n != (Counters{Connections: 1, Messages: 2, Held: 2, Changed: 2}) {
 		t.Errorf("%+v", n)
@@ -134,7 +134,7 @@ helo client.test TLSv1.3 TLS_AES_128_GCM_SHA256 128
 	}
 }
 
-// Each word of a milter, at each command: what becomes of the message, and what the milter is told
+// Each answer of a milter to each command: what becomes of the message, and what the milter receives
 // afterwards.
 func TestWords(t *testing.T) {
 	reply := pack('y', "550-5.7.9 100%% spam\r\n550 5.7.9 <see> us\x00")
@@ -216,8 +216,8 @@ func TestTwoMilters(t *testing.T) {
 	}
 }
 
-// After EHLO on an encrypted connection milters are told of the client's name again; nothing of what
-// the client was before is repeated.
+// After EHLO on an encrypted connection, milters get the client's name again, and nothing that was
+// said before STARTTLS.
 func TestHelloAgain(t *testing.T) {
 	f := &fake{}
 	j := &journal{}

@@ -340,8 +340,8 @@ func rogue(cert tls.Certificate, act func(*keyed)) func(net.Conn) {
 	}
 }
 
-// A lateConn does not return from the write of STARTTLS before somebody sets a deadline after it: the
-// reply has come by then.
+// A lateConn does not return from the write of STARTTLS before a deadline is set after it: the reply
+// has come by then.
 type lateConn struct {
 	net.Conn
 	mu      sync.Mutex
@@ -520,8 +520,8 @@ func TestFloodsUnderTLS(t *testing.T) {
 }
 
 // A server that breaks TLS once it is there ends the connection. Nothing goes on in plaintext, on this
-// connection or another, even where plaintext would do: TLS was there, so that somebody in between
-// may have done it.
+// connection or another, even where plaintext is permitted: TLS was established, so an attacker
+// between the two may have broken it.
 func TestBrokenUnderTLS(t *testing.T) {
 	ca := newAuthority(t)
 	cert := ca.certificate(t, "mx.test", time.Hour)

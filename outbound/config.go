@@ -40,9 +40,9 @@ type Config struct {
 	Credentials *credential.Table
 	// TLSA finds TLSA records (default: no host has any).
 	TLSA TLSAFinder
-	// Sessions is told of each session with a host whose level makes the DNS or the domain
-	// decide how it is secured (default: nobody is). It is called concurrently, must not
-	// block, and must not change what it gets.
+	// Sessions is called with each session with a host if, at the level in force, the DNS or the
+	// domain decides how it is secured (default: not called). It is called concurrently, must
+	// not block, and must not change what it gets.
 	Sessions func(Session)
 	// Seed is the seed of the random order of equal hosts. The default is 0; give
 	// each process its own, so that they do not all favor the same hosts.

@@ -24,7 +24,7 @@ type Conn struct {
 
 	protect  *protection   // until the session is ready
 	security mail.Security // what was negotiated
-	telling  *telling      // nil: nobody wants to know
+	telling  *telling      // nil: the session is not reported
 	requires bool          // mail for which REQUIRETLS was given passes it on here
 
 	// Owned by the goroutine of Run.

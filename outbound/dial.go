@@ -36,8 +36,8 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 	}
 	k, opened := c.open(ctx, config, o, from, protect)
 	if k == nil && protect.failed && protect.Use == tlspolicy.UseIfOffered && ctx.Err() == nil {
-		// The handshake failed, and mail for which plaintext will do is not to wait for that. A
-		// new connection, because nobody knows what the server makes of this one.
+		// The handshake failed, and mail that may be sent in plaintext must not wait because of
+		// that. It gets a new connection, since the server's state on this one is unknown.
 		c.broken.add(o.Host.Addr, time.Now())
 		protect.Use = tlspolicy.UseNever
 		k, opened = c.open(ctx, config, o, from, protect)
@@ -48,7 +48,7 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 	return k, opened
 }
 
-// open opens a connection, which is to be protected as given.
+// open opens a connection and protects it as protect says.
 func (c *Client) open(ctx context.Context, config *TransportConfig, o mail.Opening, from origin, protect *protection) (*Conn, mail.OpenedConnection) {
 	began := time.Now()
 	sock, failure, err := c.connect(ctx, config, from.addr, o.Host)
@@ -115,8 +115,8 @@ func extensions(caps *smtp.Caps) (set mail.Extensions) {
 
 // atTheDoor returns the reply for a host with which no session could be begun.
 // Even after a permanent refusal other hosts are tried and the mail is kept
-// (smtp_skip_5xx_greeting): that is for the core to know. What the host has said is
-// evidence, and a 554 that became a 454 would be searched for in vain.
+// (smtp_skip_5xx_greeting); the core takes care of that. The host's reply is evidence and
+// stays as it is: an operator could not find a 554 in the host's log if it became a 454 here.
 func atTheDoor(f client.Failure) mail.Reply {
 	if f.Kind == client.FailAbandoned && f.Reply.IsZero() {
 		return interrupted()

@@ -125,8 +125,8 @@ func TestDisagreementAboutImplicitTLS(t *testing.T) {
 	}
 }
 
-// Nobody is between us and a unix socket, so that nothing is encrypted there, whatever the transport's other
-// nexthops need.
+// No network is between the ends of a unix socket, so nothing is encrypted there, whatever the transport's
+// other nexthops need.
 func TestImplicitTLSNotOverASocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lmtp")
 	l, err := net.Listen("unix", path)

@@ -164,8 +164,8 @@ func TestLMTPPeer(t *testing.T) {
 	}
 }
 
-// A store that goes away between two replies has delivered to the first recipient, and
-// nobody knows about the second.
+// A server that goes away between two replies has delivered to the first recipient. The outcome
+// of the second is unknown.
 func TestLMTPLost(t *testing.T) {
 	n := newFakeNet()
 	n.add("1", map[string]string{"final": "close 250 ok"})
@@ -284,8 +284,8 @@ func TestSocketTrouble(t *testing.T) {
 	}
 }
 
-// Nobody is between us and a unix socket, whose path the operator has written: there is no TLS
-// on it, whatever is demanded of other connections.
+// There is no TLS on a unix socket, whatever level other connections need: no network is between
+// its ends, and the operator has written its path.
 func TestNoTLSOnSocket(t *testing.T) {
 	c := newLMTPClient(t, store{})
 	for _, level := range []tlspolicy.Level{tlspolicy.May, tlspolicy.Encrypt, tlspolicy.DANEOnly} {

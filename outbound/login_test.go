@@ -46,7 +46,7 @@ type office struct {
 
 	mu    sync.Mutex
 	tried []string // mechanisms
-	knows bool     // somebody has authenticated
+	knows bool     // a client has authenticated
 }
 
 func (o *office) NewSession(c *smtp.Conn) (smtp.Session, error) {
@@ -284,7 +284,8 @@ func secretFile(t testing.TB, text string) string {
 	return path
 }
 
-// The best mechanism of both is used, and a server that has nothing for us is told nothing.
+// The best mechanism that both sides support is used. A server for which we have no mechanism gets
+// no AUTH command.
 func TestLoginChoosesTheMechanism(t *testing.T) {
 	ca := newAuthority(t)
 	cfg := &tls.Config{Certificates: []tls.Certificate{ca.certificate(t, "office.test", time.Hour)}}
@@ -315,8 +316,8 @@ func TestLoginChoosesTheMechanism(t *testing.T) {
 	}
 }
 
-// A password goes to nobody who has not proved to be the server it is for; less must be asked
-// for in so many words.
+// A password is sent only to a server that has proved its identity; anything less must be
+// configured explicitly.
 func TestLoginNeedsProtection(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	certs := map[string]*tls.Config{"plaintext": nil}

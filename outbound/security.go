@@ -79,7 +79,7 @@ func (t *TLSConfig) CheckFiles() error {
 	return err
 }
 
-// A protection is how one connection is to be secured, and what has come of it.
+// A protection says how one connection must be secured, and with what result it was.
 type protection struct {
 	tlspolicy.Requirement
 	host      string // the MX host's name, "" for an address
@@ -94,11 +94,11 @@ type protection struct {
 	fault  Fault  // of the certificate, whether or not it matters
 }
 
-// protectionOf returns how a connection is to be secured; a reply that is not zero says why
-// the host must not be used.
+// protectionOf returns how a connection must be secured. If the host must not be used, the reply
+// says why; otherwise it is zero.
 func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *mail.Opening) (*protection, mail.Reply) {
 	if _, local := mail.SocketPath(o.Host.Addr); local {
-		return &protection{Requirement: tlspolicy.Requirement{Use: tlspolicy.UseNever}}, mail.Reply{} // nobody is between
+		return &protection{Requirement: tlspolicy.Requirement{Use: tlspolicy.UseNever}}, mail.Reply{} // no network is between its ends
 	}
 	demand, err := tlspolicy.ParseDemand(o.Security)
 	if err != nil { // of a later version, or damaged

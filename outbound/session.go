@@ -50,20 +50,21 @@ type Session struct {
 	Failed  bool // no mail can be sent on it
 }
 
-// A telling is what is still to be told of one session. It belongs to the goroutine of the
-// connection. A nil telling tells nothing.
+// A telling reports one session to Config.Sessions. It belongs to the goroutine of the connection.
+// A nil telling reports nothing.
 type telling struct {
 	session Session
 	sink    func(Session)
 	told    []string // domains and nexthops
 }
 
-// toldMax is the maximum number of domains and nexthops of one session that are told of: more
-// would have to be searched for each message.
+// toldMax is the maximum number of domains and nexthops for which one session is reported. The
+// list is searched for each message, so it must be short.
 const toldMax = 64
 
-// telling returns what is to be told of a session. Where the operator has said how sessions are
-// secured, nobody has looked for policies of others, and nobody is owed an account.
+// telling returns the telling of a new session. It returns nil if the operator alone decides how
+// the session is secured: no policy of the receiver's domain was looked up then, so there is
+// nothing to report.
 func (c *Client) telling(o *mail.Opening, p *protection, sock net.Conn) *telling {
 	if c.cfg.Sessions == nil || !wantsAccount(o) {
 		return nil
@@ -88,7 +89,7 @@ func sessionOf(o *mail.Opening, p *protection) Session {
 	return s
 }
 
-// tellRefused tells of a host that must not be used; without a protection because of its name.
+// tellRefused reports a host that must not be used. p is nil if the reason is the host's name.
 func (c *Client) tellRefused(o *mail.Opening, from netip.Addr, p *protection) {
 	if c.cfg.Sessions == nil || !wantsAccount(o) || p != nil && p.fault == FaultNone {
 		return // or there is no password, which says nothing of the host
@@ -101,7 +102,7 @@ func (c *Client) tellRefused(o *mail.Opening, from netip.Addr, p *protection) {
 	c.cfg.Sessions(s)
 }
 
-// failed tells that the session could not be secured as it must be.
+// failed reports that the session could not be secured as required.
 func (t *telling) failed(p *protection, stage client.WaitKind) {
 	if t == nil {
 		return
@@ -133,8 +134,8 @@ func (t *telling) ready(p *protection, got mail.Security) {
 	}
 }
 
-// carries tells of the session for each nexthop whose mail it carries first, and of domains where a
-// nexthop stands for several.
+// carries reports the session once for each nexthop whose mail it carries or, if the nexthop is a
+// site, once for each domain.
 func (t *telling) carries(d *mail.Delivery) {
 	if t == nil || d.Callout {
 		return
@@ -150,7 +151,7 @@ func (t *telling) carries(d *mail.Delivery) {
 	}
 }
 
-// once tells of the session unless it has done so for this domain, or nexthop.
+// once reports the session, unless it has been reported for this domain or nexthop.
 func (t *telling) once(nexthop, domain string) {
 	key := cmp.Or(domain, nexthop)
 	if len(t.told) >= toldMax || slices.Contains(t.told, key) {

@@ -13,8 +13,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Of each session with a host, whoever counts them is told once what TLS lacked, whether or not
-// mail went all the same; of levels that the operator decides alone nothing.
+// Each session with a host is reported once with the fault of its TLS, whether or not mail was sent
+// nevertheless. Sessions at levels that depend on the operator alone are not reported.
 func TestSessionsAreTold(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	valid := ca.certificate(t, "mx.test", time.Hour)
@@ -96,7 +96,7 @@ func TestSessionsAreTold(t *testing.T) {
 	}
 }
 
-// A session that carries mail for several domains, or nexthops, is told of once for each.
+// A session that carries mail for several domains or nexthops is reported once for each.
 func TestSessionsOfSites(t *testing.T) {
 	var told []string
 	tell := telling{session: Session{Nexthop: "{mx.test}"}, sink: func(s Session) { told = append(told, s.Nexthop+" "+s.Domain) }}

@@ -45,8 +45,8 @@ type Credential struct {
 
 // A TokenSource is where OAuth 2.0 access tokens come from; the zero TokenSource is none.
 type TokenSource struct {
-	// File has the token in its first line. Somebody else renews it: it is read again
-	// for each connection.
+	// File has the token in its first line. Another program renews it, so the file is read
+	// again for each connection.
 	File string
 	// Command is a program that prints a token, and its arguments; no shell interprets them.
 	Command []string

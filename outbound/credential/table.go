@@ -191,7 +191,7 @@ func (t *Table) keys(sender mail.Address) []string {
 	return append(keys, key[at:])
 }
 
-// matching appends what there is for a nexthop to a list, in the order in which it counts.
+// matching appends the credentials for a nexthop to a list, in order of precedence.
 func (t *Table) matching(list []bySender, nexthop string, configured bool) []bySender {
 	add := func(key string) {
 		if p := t.patterns[key]; p != nil {
