@@ -26,8 +26,8 @@ func New(cfg Config, log *slog.Logger, renewed func()) *Keeper {
 	return &Keeper{cfg: cfg, log: log, renewed: renewed, now: time.Now, first: firstPause, wake: make(chan struct{}, 1)}
 }
 
-// Hurry has an attempt made now that would wait for the end of a pause, as when an operator has
-// mended what was wrong.
+// Hurry makes the next attempt now instead of at the end of the pause, for example after an operator
+// has fixed the cause of a failure.
 func (k *Keeper) Hurry() {
 	select {
 	case k.wake <- struct{}{}:
@@ -68,7 +68,7 @@ func (k *Keeper) Run(ctx context.Context) {
 // longestSleep is after which time the clock is looked at again, should the machine have slept.
 const longestSleep = time.Hour
 
-// sleep waits, or until somebody is in a hurry. It returns false if ctx has ended.
+// sleep waits until the time is over or Hurry is called. It returns false if ctx has ended.
 func (k *Keeper) sleep(ctx context.Context, wait time.Duration) bool {
 	for end := deadline(k.now(), wait); k.now().Before(end); {
 		t := time.NewTimer(min(end.Sub(k.now()), longestSleep))

@@ -78,8 +78,8 @@ func stateOf(content []byte) (state, error) {
 	return s, nil
 }
 
-// due is when a certificate should be renewed: now, if it is not what is wanted. One of another
-// authority is not: it may be that of a trial, which nobody believes.
+// due returns when a certificate should be renewed: now, if it is not the wanted one. A certificate of
+// another authority is not: it may come from a test authority, which clients do not trust.
 func (s state) due(want *Config, now time.Time) time.Time {
 	if s.end.IsZero() || !sameNames(s.names, want.Names) || s.keys != want.Keys || s.authority != "" && s.authority != want.Directory {
 		return now
@@ -99,8 +99,8 @@ func sameNames(a, b []string) bool {
 	return slices.Equal(canonical(a), canonical(b))
 }
 
-// account returns the key of the account, which is made if there is none. A damaged one is an
-// error: without it nobody can show that earlier certificates were ours.
+// account returns the key of the account, which is made if there is none. A damaged key is an error
+// instead of being replaced: without the old one we cannot prove that earlier certificates were ours.
 func account(dir string) (*ecdsa.PrivateKey, error) {
 	path := filepath.Join(dir, accountFile)
 	content, err := os.ReadFile(path)

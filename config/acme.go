@@ -88,7 +88,7 @@ func (c *Config) AcmePath() string { return filepath.Join(c.QueueDirectory, acme
 // Certifies reports whether there are, or will be, certificates for listeners.
 func (c *Config) Certifies() bool { return len(c.Certificates) > 0 || len(c.ACME.Names) > 0 }
 
-// Certification returns what package acme needs; ok is false if nothing is to be obtained.
+// Certification returns what package acme needs; ok is false if no certificate must be obtained.
 func (c *Config) Certification() (_ acme.Config, ok bool, err error) {
 	a := c.ACME
 	cfg := acme.Config{Email: a.Email, Directory: a.Directory, Challenge: a.Challenge, Keys: a.Keys, Dir: c.AcmePath()}
@@ -115,8 +115,8 @@ func (c *Config) Certification() (_ acme.Config, ok bool, err error) {
 }
 
 // withObtained adds the certificate that was obtained. As long as there is none, or it is
-// damaged, one that nobody has signed stands in for it: it is enough for clients that
-// encrypt without verifying.
+// damaged, a self-signed one stands in for it, which suffices for clients that encrypt without
+// verifying.
 func (c *Config) withObtained(set *certificate.Set) (*certificate.Set, error) {
 	if len(c.ACME.Names) == 0 {
 		return set, nil

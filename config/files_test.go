@@ -19,7 +19,7 @@ func TestCheckFiles(t *testing.T) {
 	for _, c := range []struct{ name, text, wrong, warning string }{
 		{"nothing", "", "", ""},
 		{"a signing key", "[dkim.a]\ndomain = \"example.com\"\nselector = \"s\"\nkey = \"DIR/none.pem\"", "dkim key a: open DIR/none.pem: no such file", ""},
-		{"a signing key that is none", "[dkim.a]\ndomain = \"example.com\"\nselector = \"s\"\nkey = \"DIR/plain\"", "dkim key a: ", ""},
+		{"an invalid signing key", "[dkim.a]\ndomain = \"example.com\"\nselector = \"s\"\nkey = \"DIR/plain\"", "dkim key a: ", ""},
 		{"authorities", "smtp_tls_ca_file = \"DIR/none.pem\"", "tls_ca_file: open DIR/none.pem: no such file", ""},
 		{"authorities without any", "[transport.own]\ntls_ca_file = \"DIR/plain\"", "tls_ca_file: DIR/plain has no certificate", ""},
 		{"our certificate", "smtp_tls_cert_file = \"DIR/none.pem\"", "tls_cert_file: open DIR/none.pem: no such file", ""},

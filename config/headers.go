@@ -14,7 +14,7 @@ import (
 	"github.com/posthaste-mta/posthaste/rewrite"
 )
 
-// ListenerSubmission is what a listener mends in the mail of programs that are no servers
+// ListenerSubmission says what a listener completes and corrects in mail that mail programs submit
 // (RFC 6409).
 type ListenerSubmission struct {
 	FixHeader      shape.Opt[bool] // unset: by purpose
@@ -224,7 +224,7 @@ func (c *Config) headers() map[string]headerEdit {
 	return all
 }
 
-// fixesHeader reports whether a listener mends headers.
+// fixesHeader reports whether a listener completes and corrects headers.
 func (l *Listener) fixesHeader() bool {
 	return l.Submission.FixHeader.Or(l.Purpose != inbound.PurposeRelay)
 }

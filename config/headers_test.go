@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Which headers are mended follows from the purpose of a listener, unless the file says
-// otherwise, and a rule without listeners is for all of them.
+// The purpose of a listener decides whether headers are completed and corrected, unless the file
+// says otherwise. A rule without listeners applies to all of them.
 func TestHeaders(t *testing.T) {
 	c := mustParse(t, `[[certificate]]
 cert = "/c"

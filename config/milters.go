@@ -137,7 +137,7 @@ func (m *Milter) sees(l *Listener) bool {
 	return (len(m.Listeners) == 0 || slices.Contains(m.Listeners, l.Name)) && (len(m.Purposes) == 0 || slices.Contains(m.Purposes, l.Purpose))
 }
 
-// dial returns what package milter is told.
+// dial returns the Config that package milter needs.
 func (m *Milter) dial() milter.Config {
 	c := m.Config
 	c.Network, c.Address, _ = milterAddress(m.Address)

@@ -12,8 +12,8 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/source"
 )
 
-// names warns of tenants that rules and pools name and that are not configured, and of
-// what is there twice. Classes that do not exist are mistakes.
+// names warns of tenants that rules and pools name but that are not configured, and of names and
+// values that are listed twice. Classes that do not exist are mistakes.
 func (w *warner) names() {
 	for i := range w.c.Classes {
 		table, m := fullName(tableClass, w.c.Classes[i].Name), &w.c.Classes[i].Match

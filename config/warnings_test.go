@@ -57,7 +57,7 @@ func TestWarnings(t *testing.T) {
 			"[transport.slow]\nnexthop = \"b.example:465\"\n[transport.first]\ntls_wrappermode = true\ntls_security_level = \"verify\"\nfallback_relay = \"\"\n[transport.boxes]\ntype = \"lmtp\"\nnexthop = \"unix:/x\"",
 			"routes.\"a.example\": " + portFix("transport smtp") + "\nsender_routes.\"<>\": " + portFix("transport slow") + "\nsmtp_fallback_relay: " + portFix("a transport without tls_wrappermode") +
 				"\ntransport.slow.nexthop: " + portFix("transport slow")},
-		{"TLS first where nobody expects it", "relayhost = \"[relay.example.net]\"\nsmtp_tls_wrappermode = true\nsmtp_tls_security_level = \"encrypt\"\n[routes]\n\"a.example\" = \"smtp:\"\n\"b.example\" = \"smtp:[b.example]:587\"\n\"c.example\" = \"discard:\"",
+		{"TLS first at a port where no server expects it", "relayhost = \"[relay.example.net]\"\nsmtp_tls_wrappermode = true\nsmtp_tls_security_level = \"encrypt\"\n[routes]\n\"a.example\" = \"smtp:\"\n\"b.example\" = \"smtp:[b.example]:587\"\n\"c.example\" = \"discard:\"",
 			"routes.\"a.example\": mail goes to the domains of its recipients, at port 25, where no server expects TLS first; write a nexthop with port 465, or use a transport without tls_wrappermode\n" +
 				"routes.\"b.example\": transport smtp begins with TLS (tls_wrappermode), which servers do not expect at port 587; write [b.example]:465, or use a transport without tls_wrappermode\n" +
 				"relayhost: transport smtp begins with TLS (tls_wrappermode), which servers do not expect at port 25; write [relay.example.net]:465, or use a transport without tls_wrappermode"},

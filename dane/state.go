@@ -1,7 +1,7 @@
 package dane
 
 // A State is what the DNS says about DANE for a host (RFC 7672 2.1 and 2.2). The
-// zero State is Failed, so that a result that nobody filled in permits nothing.
+// zero State is Failed, so that a result that was never filled in permits nothing.
 type State uint8
 
 const (

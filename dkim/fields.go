@@ -1,7 +1,7 @@
 package dkim
 
 // A sealing is whether a name is listed in the signature once more than there are fields
-// of this name, so that the signature is void if somebody adds one (RFC 6376 8.15).
+// of this name, so that adding one on the way voids the signature (RFC 6376 8.15).
 type sealing uint8
 
 const (

@@ -164,7 +164,7 @@ func TestCountOnce(t *testing.T) {
 	}
 }
 
-// Somebody sends reports about ever new domains, for months.
+// An attacker sends reports about ever new domains, for months.
 func TestBookBounds(t *testing.T) {
 	var b Book
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -16,7 +16,7 @@
 //
 // A report may say it in several places, of which receivers change or hide some (RFC 6590). The
 // best is the address that the report came to, or that the message had as its sender, if a
-// recipient was put into it (package verp): nobody on the way rewrites that. Next come the
+// recipient was put into it (package verp): no host on the way rewrites that. Next come the
 // recipient as the sender gave it, and the recipient as the receiver knew him.
 //
 // # Trust

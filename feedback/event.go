@@ -120,8 +120,8 @@ func event(r *Report, e Entry, about Match, by string, class func(mail.Reply) st
 	return out
 }
 
-// Mark returns what identifies an event when the report comes again, and false if the report has
-// nothing by which it could be told from another.
+// Mark returns a value that identifies an event when its report comes again, and false if the report
+// has nothing that distinguishes it from others.
 func Mark(r *Report, e *Event) (mark uint64, ok bool) {
 	id := r.MessageID
 	if id == "" {

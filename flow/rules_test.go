@@ -81,8 +81,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// A permitted client names class and tenant itself. Nobody else does, and a class that
-// does not exist is not a reason to refuse a message.
+// A permitted client names class and tenant itself. Other clients cannot, and a class that does
+// not exist is no reason to refuse a message.
 func TestHeaders(t *testing.T) {
 	r := compiled(t, Config{Classes: []Class{{Name: "otp", Weight: 50}}})
 	const header = "X-Posthaste-Class: otp\r\nX-Posthaste-Tenant:  Big Shop\r\nList-Id: x\r\n"

@@ -91,7 +91,7 @@ func (e *Editor) Begin(edits *Edits, facts Facts) {
 	}
 }
 
-// Next edits a piece of the content and returns what is to be written for it, which is valid
+// Next edits a piece of the content and returns the bytes to write in its place. They are valid
 // until the next call.
 func (e *Editor) Next(piece []byte) []byte {
 	if e.at == inBody || len(piece) == 0 {
@@ -112,7 +112,7 @@ func (e *Editor) Next(piece []byte) []byte {
 	return e.out
 }
 
-// End returns what is to be written at the end of the content.
+// End returns the bytes to write at the end of the content.
 func (e *Editor) End() []byte {
 	e.out = e.out[:0]
 	switch {
@@ -285,7 +285,7 @@ func (e *Editor) finish() {
 	}
 }
 
-// checkFrom refuses a From field that names nobody.
+// checkFrom refuses a From field without an address.
 func (e *Editor) checkFrom(field []byte) {
 	if e.seen[KindFrom] > 1 {
 		e.fail(ProblemTwoFroms)

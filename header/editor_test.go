@@ -475,7 +475,7 @@ func TestRewriteRandomLists(t *testing.T) {
 	}
 }
 
-// Whatever a list is, rewriting it changes nobody into somebody else.
+// Whatever an address list contains, rewriting does not turn one address into another.
 func FuzzRewrite(f *testing.F) {
 	f.Add("Jane <jane@www>, (c) joe, g: a@b;", uint8(3))
 	f.Fuzz(func(t *testing.T, list string, n uint8) {

@@ -37,9 +37,9 @@ type Rule struct {
 
 // A Config is what is done to the headers of messages. Its zero value does nothing.
 type Config struct {
-	// Submission mends what RFC 6409 8 lets a server mend: Date, Message-ID and From are
-	// added if they are missing, Bcc, Resent-Bcc and Return-Path removed, and the header is
-	// refused if it has several From fields, or one that is no list of addresses.
+	// Submission makes the corrections that RFC 6409 8 allows: Date, Message-ID and From are
+	// added if they are missing, and Bcc, Resent-Bcc and Return-Path are removed. A header with
+	// several From fields, or with one that is not a list of addresses, is refused.
 	Submission bool
 	// Domain completes addresses: it is appended to one without "@", and to a domain
 	// without a dot. "" leaves them alone.

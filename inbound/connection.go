@@ -39,7 +39,7 @@ type connection struct {
 	tls      *tls.Conn
 	security server.Security // what was negotiated
 	client   Client
-	from     netip.Addr // who has connected: the client, or a proxy for it; not valid for a unix socket
+	from     netip.Addr // of the peer: the client, or a proxy for it; not valid for a unix socket
 	session  *server.Session
 	login    login
 	input    *input

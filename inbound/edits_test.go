@@ -24,8 +24,8 @@ func startEditing(t *testing.T, name string, cfg header.Config) *testServer {
 	return ts
 }
 
-// A mail program leaves out what a server may add, and writes what nobody may see. What is
-// stored has it right, and its size; our own Received field stays first.
+// A mail program leaves out fields that a server may add, and sends Bcc, which no recipient may
+// see. What is stored is corrected, and so is its size; our own Received field stays first.
 func TestEditsOfSubmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := startEditing(t, "tested", header.Config{Submission: true, Domain: "a.example", Rules: []header.Rule{{Field: "Received", Action: header.Remove}}})
@@ -52,8 +52,8 @@ func TestEditsOfSubmission(t *testing.T) {
 	})
 }
 
-// What cannot be mended is refused at the end of the content, and the next message of the
-// connection is not affected. Mail of other listeners stays as it is.
+// A header that cannot be corrected is refused at the end of the content, and the next message of
+// the connection is not affected. Mail of other listeners stays as it is.
 func TestEditsRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := startEditing(t, "tested", header.Config{Submission: true})
@@ -180,8 +180,7 @@ func TestCopyIsNamed(t *testing.T) {
 	})
 }
 
-// Maps that lead in a circle are our fault: the client is to try again, and the log says what
-// to mend.
+// A loop in the maps is our fault: the client is asked to try again, and the log says what to fix.
 func TestRewritingEndless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		circle := aliases{"a@a.example": "d@a.example", "d@a.example": "a@a.example", "r@b.example": "s@b.example", "s@b.example": "r@b.example"}

@@ -157,8 +157,8 @@ func TestLimitsBehindProxy(t *testing.T) {
 	})
 }
 
-// XCLIENT changes who may send where, also if the address is not known: that is nobody, and
-// not a program of this machine. XFORWARD only tells the log.
+// XCLIENT changes what the client may do. That includes an unknown address, which stands for an
+// untrusted client, not for a program of this machine. XFORWARD only adds to the log.
 func TestXClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := startBehind(t, Config{RefuseNetworks: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}, Forwarders{XClient: proxies, XForward: proxies})

@@ -179,9 +179,9 @@ func TestScramOverTLS(t *testing.T) {
 	}
 }
 
-// Whoever guesses gets the same replies for users that exist and others, each later than
-// the last, until none is tried; a network elsewhere is not concerned, and a user who has
-// logged in from there neither.
+// A client that guesses gets the same replies for users that exist and for others, each later than
+// the last, until passwords are not checked any more. Clients of other networks are not affected,
+// nor is a user who has logged in from one of them.
 func TestGuessing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{}
@@ -314,8 +314,8 @@ func TestLoginByProxy(t *testing.T) {
 	})
 }
 
-// Without users nobody can log in; a reload brings them. What is wrong with the file later is
-// in the log, and those who were there still log in.
+// Without a file of users, no client can log in; a reload loads them. If the file is invalid later,
+// the log says so, and the users from before can still log in.
 func TestUsersAreReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := startLogin(t, Config{})

@@ -190,7 +190,7 @@ func inTime(t *testing.T, from time.Time, want time.Duration) {
 
 func sessionConfig() server.Config { return server.Config{Hostname: "mx.example"} }
 
-// noNetworks are limit exceptions that except nobody: nil stands for the default.
+// noNetworks are limit exceptions without any client: nil would stand for the default.
 var noNetworks = []netip.Prefix{}
 
 func contextOf(t *testing.T) (context.Context, context.CancelFunc) {

@@ -64,8 +64,8 @@ type RelayConfig struct {
 	// unix sockets always may.
 	Networks []netip.Prefix
 	// ClientCertificates are those of further clients that may send anywhere, by the
-	// fingerprint of the certificate or of its key (relay_clientcerts). Who issued a
-	// certificate, and until when, does not matter.
+	// fingerprint of the certificate or of its key (relay_clientcerts). The issuer and the
+	// validity of a certificate do not matter.
 	ClientCertificates []certificate.Fingerprint
 	// RelayDomains are the domains to which any client may send (relay_domains).
 	// ".example.com" stands for all names below example.com. Default none.

@@ -8,7 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Who may send where. The numbers are those of the catalog of bad input.
+// The relay policy: which client may send where. The numbers are those of the catalog of bad input.
 func TestRelayPolicy(t *testing.T) {
 	strict := RelayConfig{RelayDomains: []string{"b.example", ".sub.example", "Bücher.example", "intranet"}}
 	loose := strict

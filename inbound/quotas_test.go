@@ -123,8 +123,8 @@ func TestFirstQuota(t *testing.T) {
 	})
 }
 
-// Messages per time are counted when they are accepted; the client is told when to come
-// again, and then it may.
+// Messages per time are counted when they are accepted. The refusal says when to try again, and at
+// that time the client's message is accepted.
 func TestQuotaOfRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts, _ := limited(t, quota.Config{EachFlow: quota.Limits{MessageRate: perTime(t, "2/min")}})

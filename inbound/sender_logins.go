@@ -51,9 +51,9 @@ func newSenderLogins(all []SenderLogin) senderLogins {
 	return s
 }
 
-// own reports whether a user may use a sender. Entries hold for all spellings of a domain:
-// otherwise one that is reserved for somebody could be used by others as A-labels, or in
-// wide letters, which become plain ones on the way.
+// own reports whether a user may use a sender. An entry applies to all spellings of its domain:
+// otherwise other users could use a reserved sender by writing its domain as A-labels, or in
+// full-width letters, which become plain ones on the way.
 func (s *senderLogins) own(user, sender string) bool {
 	if s.any {
 		return true

@@ -116,8 +116,8 @@ const (
 // String returns "", "required", "optional" or "wanted".
 func (r TLSRequest) String() string { return [...]string{"", "required", "optional", "wanted"}[r] }
 
-// TLSAsked returns what the message asks of its way. With the null sender it must not be lost
-// because nobody on the way back offers REQUIRETLS (RFC 8689 5).
+// TLSAsked returns what the message asks for on its way. A message with the null sender must not be
+// lost because no host on the way back offers REQUIRETLS (RFC 8689 5).
 func (e *Envelope) TLSAsked() TLSRequest {
 	if e.TLS == TLSRequired && e.Sender == "" {
 		return TLSWanted

@@ -109,8 +109,8 @@ const (
 	ChangeRecord ChangeOp = iota + 1
 	// ChangeDefer stores Outcomes and moves the message to AreaDeferred, due
 	// at Due; Attempts grows by one and LastAttempt becomes At. A held message with
-	// unsettled recipients stays as it is: it is deferred only if it could not be
-	// opened, so that nobody knew that it is held.
+	// unsettled recipients stays as it is: the change is requested only if the message
+	// could not be opened, so that the core did not know that it is held.
 	ChangeDefer
 	// ChangeRemove removes the message, whatever its recipients' outcomes.
 	ChangeRemove

@@ -34,7 +34,7 @@ func TestModes(t *testing.T) {
 	if err := Write(path, newKey(t)); err != nil {
 		t.Fatal(err)
 	}
-	foreign := 61234 // a group of which nobody is a member
+	foreign := 61234 // a group without members
 	for _, c := range []struct {
 		mode  fs.FileMode
 		group int // 0: ours

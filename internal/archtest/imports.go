@@ -45,8 +45,8 @@ func importPath(spec *ast.ImportSpec) string {
 	return path
 }
 
-// forbidden returns why a package with this rule must not import path, "" if
-// it may.
+// forbidden returns why a package with this rule must not import path, or ""
+// if the import is allowed.
 func (t *Tree) forbidden(own *rule, path string) string {
 	if own.all {
 		return ""

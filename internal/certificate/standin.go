@@ -34,8 +34,8 @@ func (s *Set) WithPair(p Pair) (*Set, error) {
 	return s.with(p, c), nil
 }
 
-// WithStandIn returns a set that also has a certificate for some names that nobody else has
-// signed, with a key that is in no file. Clients that verify do not accept it.
+// WithStandIn returns a set that also has a self-signed certificate for some names, with a key that
+// is in no file. Clients that verify do not accept it.
 func (s *Set) WithStandIn(names []string, now time.Time) (*Set, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -35,7 +35,7 @@ func (c *certificates) config(cfg *config.Config, l *config.Listener) *tls.Confi
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return c.set.Load().Choose(hello) },
 	}
 	if t.asks {
-		made.ClientAuth = tls.RequestClientCert // who issued it does not matter
+		made.ClientAuth = tls.RequestClientCert // its issuer does not matter
 	}
 	if c.configs == nil {
 		c.configs = make(map[tlsTerms]*tls.Config)

@@ -10,9 +10,9 @@ import (
 	"github.com/posthaste-mta/posthaste/acme"
 )
 
-// Before a certificate has been obtained, clients that do not verify are served with one that
-// nobody has signed. What was obtained is shown as soon as it is there, without a reload, and
-// again after a start, also when the authority is away.
+// Before a certificate has been obtained, clients that do not verify are served with a self-signed
+// one. The obtained certificate is used as soon as it is there, without a reload, and again after a
+// start, even while the authority cannot be reached.
 func TestObtainedCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,9 +13,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Each sender logs in to the relay as somebody else. The relay lets a login send with its own addresses only, so
-// that one message over a connection of the other would be refused. After a reload of the file the mail of one goes
-// by another login, although nothing else has changed.
+// Each sender has a login of its own at the relay, which accepts only the addresses of a login. So a message over
+// the connection of another sender would be refused. After a reload of the file, the mail of one sender uses
+// another login, although nothing else has changed.
 func TestCredentialsBySender(t *testing.T) {
 	t.Parallel()
 	box := receive(t, sink.Config{})

@@ -215,8 +215,8 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	return err
 }
 
-// A routing is everything that decides where mail goes, who may send it, whose it is, and
-// who signs it.
+// A routing is everything that decides where mail goes, which client may send it, to which flow
+// it belongs, and which keys sign it.
 type routing struct {
 	policy  *inbound.RelayPolicy
 	flows   *flow.Rules
@@ -441,8 +441,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return errors.Join(err, failure)
 }
 
-// tellOfKept tells the core when to look for the first mail whose sender has it kept
-// (RFC 4865), or that is removed then. If that cannot be read, the core looks an hour later.
+// tellOfKept gives the core the time at which to look for the first mail that is held because its
+// sender asked for a later delivery (RFC 4865), or that must be removed then. If that time cannot
+// be read, the core looks an hour later.
 func (d *Daemon) tellOfKept(ctx context.Context) {
 	found, err := d.spool.Fetch(ctx, mail.AreaHold, mail.Cursor{Due: 1}, mail.Never, 1)
 	switch {

@@ -80,14 +80,14 @@ func (b *boxServer) deliver(key string, to []string) (replies []string) {
 
 // Mail for mailboxes waits while their server is not there. Once it is, each recipient gets
 // the message once: the one whose mailbox was full gets it later, and those that have it do
-// not get it again. Nobody knows the third, and the sender is told so.
+// not get it again. The server does not know the third, and the sender gets a report.
 func TestLMTP(t *testing.T) {
 	t.Parallel()
 	origin := receive(t, sink.Config{})
 	path := filepath.Join(t.TempDir(), "lmtp")
 	r := start(t, t.TempDir(), routes("d.test", "lmtp:unix:"+path, "origin.test", origin.address))
 	r.feed(letter("<1>", "a@d.test", "full@d.test", "no-c@d.test", "d@d.test"))
-	r.waiting("deferred, as nobody is there", census{mail.AreaDeferred: 1})
+	r.waiting("deferred, as the server is not running", census{mail.AreaDeferred: 1})
 	if r.log.count("connect to unix:"+path+": no such file or directory (is its server running?)") == 0 {
 		t.Error("the log does not say why")
 	}

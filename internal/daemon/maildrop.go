@@ -22,12 +22,12 @@ import (
 )
 
 // A maildrop takes in the messages that users of this machine have left while no daemon was
-// running. Users can put files into its directory, and neither list nor read it; the owner of a
-// file, whom nobody can forge, is its sender's user. Each message goes through the same session
-// as one that comes by the submission socket, and its file is removed when it is durable in
-// the spool. If the daemon dies between the two, the message is taken in twice.
+// running. Users can put files into its directory, but can neither list nor read it. The owner of
+// a file, which a user cannot forge, is the user who sent it. Each message goes through the same
+// session as one that comes by the submission socket, and its file is removed when it is durable
+// in the spool. If the daemon dies between the two, the message is taken in twice.
 //
-// The directory is open to hostile users: what is no message is left alone, and removed
+// The directory is open to hostile users: a file that is not a message is left alone, and removed
 // when it is old. No file stops others.
 type maildrop struct {
 	dir      string
@@ -57,7 +57,7 @@ type looked struct {
 	until   time.Time // zero for files that are no messages: until they are old
 }
 
-// rests reports whether the file is to be left alone.
+// rests reports whether the file must be left alone for now.
 func (l looked) rests(now fs.FileInfo) bool {
 	if l.size != now.Size() || !l.changed.Equal(now.ModTime()) {
 		return false
@@ -88,8 +88,8 @@ const (
 	dropPage = 256
 )
 
-// openMaildrop makes the directory with the permissions that the configuration asks for; nil if
-// there is to be none.
+// openMaildrop makes the directory with the permissions that the configuration asks for. It returns
+// nil if the maildrop is switched off.
 func openMaildrop(cfg *config.Config, log *slog.Logger) (*maildrop, error) {
 	dir := cfg.MaildropPath()
 	if cfg.Maildrop == config.MaildropOff {

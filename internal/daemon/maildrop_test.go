@@ -83,7 +83,7 @@ func TestMaildrop(t *testing.T) {
 	}
 }
 
-// Without a group, others cannot leave mail, and where it is switched off nobody can.
+// Without a group, other users cannot leave mail. If the maildrop is switched off, no user can.
 func TestMaildropModes(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -157,7 +157,7 @@ func TestMaildropLater(t *testing.T) {
 }
 
 // A serving is what a daemon replies in its sessions with the maildrop, and the recipients
-// that it was told.
+// that it received.
 func serve(t *testing.T, m *maildrop, sessions ...[]string) (told func() []string) {
 	t.Helper()
 	var all []string

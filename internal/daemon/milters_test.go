@@ -101,7 +101,7 @@ func startCensor(t *testing.T, name string, mu *sync.Mutex, seen *[]string) (add
 
 // Two milters look at mail of one listener, one of them also at that of local programs: what they
 // refuse, throw away, hold and change arrives, or does not, with a signature over what it has become.
-// When a milter has gone, the client is told to come again, and a reload without it lets mail pass.
+// When a milter has gone, the client is asked to try again later, and after a reload without it mail passes.
 func TestMilters(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,9 +11,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Mail goes to a program, once for each recipient: one takes it, one has to wait until there
-// is room, and one does not exist, which its sender is told. The program is not started with
-// what it has taken before.
+// Mail goes to a program, once for each recipient: one gets it, one has to wait until there is
+// room, and one does not exist, so its sender gets a report. The program is not started again for
+// a recipient that has the message.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	origin := receive(t, sink.Config{})

@@ -10,9 +10,9 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/sink"
 )
 
-// Mail of a program goes to an alias: it arrives mended, under its author's outer address, at
-// those whom the map names, with a signature of what it has become. A reload with a damaged map says what is wrong, and the maps in
-// force stay; the next one replaces them. A sender has a way of its own, by the outer address.
+// Mail of a program goes to an alias. It arrives at the addresses that the map names, with a corrected header, under
+// its author's external address, and with a signature over the result. A reload with a damaged map reports what is
+// wrong, and the old maps stay in force; the next reload replaces them. A route for a sender goes by the external address.
 func TestRewritingOnTheWay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -46,8 +46,8 @@ func (s *stsFinder) permits(a netip.Addr) bool {
 	return class == mail.AddrPublic || class == mail.AddrPrivate && s.private.Load()
 }
 
-// Enforced returns the patterns of the hosts that a domain's policy names, if it is to be
-// enforced. An error means that this is not known.
+// Enforced returns the patterns of the hosts that a domain's policy names, if it is in mode
+// enforce. An error means that this is not known.
 //
 // It looks for a new id each time, which is once in five minutes for a domain with mail (the router
 // remembers the answer for so long). So a policy that keeps mail from a host, and in the end has it
@@ -61,7 +61,7 @@ func (s *stsFinder) Enforced(ctx context.Context, domain string) (mx []string, e
 	return p.MX, ok && p.Mode == mtasts.Enforce, err
 }
 
-// status returns what is known of a domain's policy. It asks nobody.
+// status returns what is known of a domain's policy, without any request to the network.
 func (s *stsFinder) status(domain string) (mtasts.Status, bool) {
 	store := s.opened()
 	if store == nil {

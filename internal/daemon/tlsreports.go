@@ -33,7 +33,7 @@ type tlsReports struct {
 	sites   siteDomains
 }
 
-// newTLSReports returns nil if no reports are to be made.
+// newTLSReports returns nil if reports are switched off.
 func newTLSReports(cfg *config.Config, d *Daemon) (*tlsReports, error) {
 	if cfg.TLSReports.Organization == "" {
 		return nil, nil
@@ -56,7 +56,7 @@ func newTLSReports(cfg *config.Config, d *Daemon) (*tlsReports, error) {
 	return r, nil
 }
 
-// watch returns what outbound tells of sessions; nil if nobody wants to know.
+// watch returns the function that outbound calls with each session, nil if reports are switched off.
 func (r *tlsReports) watch() func(outbound.Session) {
 	if r == nil {
 		return nil

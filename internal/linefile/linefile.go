@@ -2,8 +2,8 @@
 // records of the damaged lines.
 //
 // The first line names the kind of file and its version. Each other line has the checksum of a
-// record in JSON (CRC-32C, eight hexadecimal digits), a space, and that JSON. Who edits such a
-// file by hand removes lines, or loses those that were changed.
+// record in JSON (CRC-32C, eight hexadecimal digits), a space, and that JSON. In such a file,
+// lines may be removed by hand; a line that is changed by hand is lost.
 package linefile
 
 import (

@@ -1,7 +1,7 @@
-// Package logline writes the lines that a daemon logs most: those of which there is one
-// for each message or recipient. What log/slog does for a line besides writing it (finding
-// out who logs, and keeping the attributes so that a handler may use them later) costs as
-// much as a look-up in the store, and such lines need none of it.
+// Package logline writes the most frequent lines of the log: one for each message or
+// recipient. What log/slog does for a line besides writing it (finding the caller, and
+// keeping the attributes so that a handler may use them later) costs as much as a lookup
+// in the store, and such lines do not need it.
 package logline
 
 import (
@@ -35,8 +35,8 @@ func Log(log *slog.Logger, level slog.Level, message string, attrs ...slog.Attr)
 		handler.Handle(context.Background(), record)
 		return
 	}
-	// A copy, or the caller's would be on the heap: nobody knows what an interface's
-	// method does with it.
+	// A copy, since the compiler would otherwise put the caller's slice on the heap: it does
+	// not know what an interface's method does with it.
 	scratch := scratches.Get().(*[]slog.Attr)
 	*scratch = append((*scratch)[:0], attrs...)
 	w.WriteLine(time.Now(), level, message, *scratch)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A FIFO in the place of a file is refused; nobody waits for a program that writes to it.
+// A FIFO in the place of a file is refused, without waiting for a program that writes to it.
 func TestReadRefusesFIFO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

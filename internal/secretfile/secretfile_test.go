@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A file with secrets is read if only its owner or our group can read it, and nobody else replace
-// it; what is wrong is said without what is in it.
+// A file with secrets is read if only its owner or our group can read it, and other users cannot
+// replace it. Errors do not quote its contents.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "secret")

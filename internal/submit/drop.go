@@ -19,8 +19,8 @@ import (
 
 // A maildrop is a directory in which messages wait for a server that is not running. Each is
 // a file: lines with the envelope, an empty line, the content, and a last line with a checksum
-// of all before it, without which the file is not complete. Whoever can write to the
-// directory need not be able to list it, and so cannot sync it either.
+// of all before it, without which the file is not complete. A user who can write to the
+// directory may not be able to list it, and so cannot sync it either.
 
 const (
 	dropMagic  = "posthaste-drop 1"
@@ -103,9 +103,9 @@ func writeDrop(f io.Writer, s Sending) error {
 
 func newSum() hash.Hash32 { return crc32.New(crc32.MakeTable(crc32.Castagnoli)) }
 
-// Load reads a message from a maildrop. The caller closes its Message. Whoever has
-// written the file may be hostile: the error is ErrIncomplete for whatever Leave would not
-// have written, a *Refusal for a content of more than sizeMax octets, and else one of the
+// Load reads a message from a maildrop. The caller closes its Message. The writer of the
+// file may be hostile. The error is ErrIncomplete for anything that Leave would not have
+// written, a *Refusal for a content of more than sizeMax bytes, and otherwise one of the
 // system's.
 func Load(f io.Reader, sizeMax int64) (_ Sending, err error) {
 	sum := newSum()

@@ -71,7 +71,7 @@ func TestBareCRInALongLine(t *testing.T) {
 }
 
 // However Bcc is written and folded, and whatever stands around it: its recipients get
-// the message, and nobody reads of them.
+// the message, and no recipient sees their addresses.
 func TestBccNeverShows(t *testing.T) {
 	for _, name := range []string{"Bcc", "BCC", "bcc", "bCc ", "Bcc\t", "Bcc  "} {
 		for _, value := range []string{" secret@x", "secret@x", "\n secret@x", "\r\n\tsecret@x", "\n \n secret@x", " one@y,\n\tsecret@x", " Hidden <secret@x>", " (no)secret@x", " group: secret@x;", "\n\t\"a\n b\" <secret@x>"} {
@@ -108,8 +108,8 @@ func checkBcc(t *testing.T, in string) {
 	}
 }
 
-// A message that was resent is not for those again to whom it went first, even if
-// nobody is named to whom it is to go now.
+// A message that is resent does not go to its first recipients again, even if no new
+// recipient is named.
 func TestResent(t *testing.T) {
 	for _, c := range []struct {
 		in   string

@@ -54,8 +54,8 @@ func (f *File) Users() *Set {
 // A file that an editor is writing may be cut off, which can look like a file with fewer users, or
 // none. So one that is empty or does not end a line, or was changed in its place, counts when it
 // is older than lookInterval, or has not changed from one look to the next (if its time is wrong).
-// Looks are made when somebody logs in: without the first rule a user who was removed could do so
-// once more, however long ago that was.
+// The file is looked at when a user logs in. Without the first rule, a user who was removed could
+// log in once more, however long ago that was.
 func (f *File) Set(now time.Time) (*Set, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

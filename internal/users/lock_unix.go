@@ -14,8 +14,8 @@ import (
 const lockPause = 20 * time.Millisecond
 
 // lockDirectory keeps other changes in a directory waiting. The lock is on the directory,
-// since the file is replaced, and ends with the process. Whoever can read the directory can
-// lock it, so it does not wait for ever.
+// since the file is replaced, and ends with the process. Any user who can read the directory can
+// lock it, so lockDirectory does not wait forever.
 func lockDirectory(dir string, wait time.Duration) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {

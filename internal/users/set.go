@@ -94,8 +94,8 @@ func (s *Set) take(line string) error {
 	return nil
 }
 
-// errHidden is the error of a line of which nothing may be quoted.
-var errHidden = errors.New("want the name of a user, and then something to check a password with; what is there is not shown, since it may be secret")
+// errHidden is the error of a line that must not be quoted.
+var errHidden = errors.New("want the name of a user, and then something to check a password with; the line is not shown, since it may be secret")
 
 // shown reports whether an error may quote the first word of a line. In a damaged line it may be
 // secret: if the name is missing, or an editor has wrapped the line.

@@ -265,8 +265,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// An editor that empties the file and then writes it locks nobody out in between, however slow it
-// is; what it has written at last counts, also if that is nothing.
+// While an editor that empties the file and then writes it is at work, users can still log in,
+// however slow it is. What it has written at last counts, even if that is an empty file.
 func TestHalfWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users")
 	line := func(name string) string { return strings.Replace(cheapLine, "NAME", name, 1) + "\n" }
@@ -331,7 +331,7 @@ func TestRemovedInPlace(t *testing.T) {
 		if got := strings.Join(set.Names(), " "); err != nil || got != look.want {
 			t.Errorf("%s after the change users are %q, want %q; %v", look.after, got, look.want, err)
 		}
-		if look.after == time.Second { // as if nobody had looked
+		if look.after == time.Second { // as if the file had not been looked at
 			f.fresh, f.next = nil, changed
 		}
 	}

@@ -89,7 +89,7 @@ func (c *check) key(ctx context.Context, k *ours.Key) {
 	}
 }
 
-// findings returns what there is to say about a record.
+// findings returns the findings about a record: errors, warnings and advice.
 func findings(k *ours.Key, domain, name string, texts []string, err error) []ours.Finding {
 	if err != nil {
 		return []ours.Finding{{Wrong: true, Text: err.Error()}}

@@ -238,7 +238,7 @@ func TestKeygenRefuses(t *testing.T) {
 	}
 }
 
-// A key that the daemon would refuse, and one whose time is over, are told.
+// The check reports a key that the daemon would refuse, and one whose time is over.
 func TestKeysOfTheConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	if _, _, err := run(t, "keygen", "example.com", "-d", dir, "--type", "ed25519", "-s", "one"); err != nil {

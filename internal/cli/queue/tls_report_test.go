@@ -2,7 +2,7 @@ package queue
 
 import "testing"
 
-// Who asks for a day without counts learns which days have some.
+// If a day has no counts, the answer lists the days that have some.
 func TestOtherDays(t *testing.T) {
 	if got := otherDays(nil); got != "" {
 		t.Errorf("%q", got)
