@@ -2,8 +2,8 @@
 // without DNSSEC (MTA-STS, RFC 8461), and keeps them.
 //
 // A domain announces a policy by a TXT record, whose id changes when the policy does,
-// and publishes it by HTTPS. Whoever can forge DNS answers could suppress the
-// record, so the protection is in memory: a policy that was found once is in force for
+// and publishes it by HTTPS. An attacker that can forge DNS answers could suppress the
+// record, so the protection is to remember: a policy that was found once is in force for
 // its max_age, whatever the DNS says later. Everything here follows from that.
 //
 //   - [Store.Lookup] answers from the cache at once if a policy is in force. Only for

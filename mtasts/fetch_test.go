@@ -105,7 +105,7 @@ func TestHostileWebServers(t *testing.T) {
 		{"not modified", good, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, FetchError, "304"},
 		{"HTML", good, typed("text/html"), FetchError, "text/html"},
 		{"no type", good, typed(""), FetchError, "type"},
-		{"a type that is none", good, typed("text/plain; ="), FetchError, "type"},
+		{"an invalid type", good, typed("text/plain; ="), FetchError, "type"},
 		{"10 MB", good, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
 			for range 10 << 10 {

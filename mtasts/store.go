@@ -138,9 +138,9 @@ func (s *Store) searched(ctx context.Context, name string) (Policy, bool, error)
 	return p, found, err
 }
 
-// search begins to search for the policy of a domain, unless somebody does already, and returns
-// what is closed when the search is over. It does not depend on who waits for it: mail goes
-// without a policy that is slow to come, and the next mail shall have it.
+// search starts a search for the policy of a domain, unless one is already in progress, and returns
+// a channel that is closed when the search is over. The search goes on even if no caller waits for
+// it any more: mail is sent without a policy that takes too long, and the next mail should have it.
 func (s *Store) search(name string) (done chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -308,7 +308,7 @@ type Status struct {
 	Retry   time.Time // after a failed fetch: not before this time is a policy of the same id fetched again
 }
 
-// Status returns what is known of a domain. It asks nobody.
+// Status returns what is known of a domain, without any request to the network.
 func (s *Store) Status(domain string) (st Status, ok bool) {
 	name, _ := canonical(domain)
 	now := time.Now()

@@ -432,8 +432,8 @@ func TestRecheck(t *testing.T) {
 	})
 }
 
-// A hundred messages for a domain are one fetch. Who does not want to wait any longer
-// learns that it is not known whether there is a policy; the fetch goes on for the others.
+// A hundred messages for a domain cause one fetch. A caller that stops waiting gets an error, since
+// it is not known whether there is a policy; the fetch goes on for the others.
 func TestOneFlight(t *testing.T) {
 	in(t, func(t *testing.T, w *world, s *Store) {
 		w.policy("example.com", "1", Enforce, 7*day)
@@ -459,8 +459,9 @@ func TestOneFlight(t *testing.T) {
 	})
 }
 
-// A search goes on when nobody waits for it any more, wherever it is: the next mail finds its
-// result. One for which no name server answers ends by itself, and is no answer for long.
+// A search goes on when no caller waits for it any more, whatever its stage: the next mail finds
+// its result. A search that no name server answers ends by itself, and its failure is not
+// remembered for long.
 func TestSearchOutlivesItsCaller(t *testing.T) {
 	for _, c := range []struct {
 		dns, web time.Duration

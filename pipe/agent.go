@@ -120,7 +120,7 @@ func environment(set []string) []string {
 	return append(all, set...)
 }
 
-// leftAfter is the age of a file with which nobody is busy any more.
+// leftAfter is the age at which a file is certainly not in use any more.
 const leftAfter = time.Hour
 
 // makeDir makes the directory of files, and removes those from it that a process that was

@@ -221,7 +221,7 @@ func TestDescendants(t *testing.T) {
 	}
 	cancel()
 	<-done
-	if _, err := io.Copy(io.Discard, in); err != nil || time.Since(began) > long*time.Second/2 { // until nobody can write any more
+	if _, err := io.Copy(io.Discard, in); err != nil || time.Since(began) > long*time.Second/2 { // until no process can write any more
 		t.Errorf("what a program has started ended after %v, %v", time.Since(began), err)
 	}
 	if _, err := exec.LookPath("setsid"); err != nil {
@@ -263,7 +263,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// When this process gives up, so does the program, and nobody knows what it has done.
+// When this process gives up, the program is ended too, and what it has done is unknown.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -322,8 +322,8 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
-// A program that cannot be started is a fault of ours, which delays all mail of its
-// transport, and does not blame the message. It is noticed at the start.
+// A program that cannot be started is a local fault. It delays all mail of its transport, and does
+// not count against the message. It is noticed at the start.
 func TestMissingProgram(t *testing.T) {
 	c := shell("")
 	c.Command = []string{"/nonexistent/program"}
@@ -393,7 +393,7 @@ func TestManyRecipients(t *testing.T) {
 	}
 }
 
-// A call-out asks nobody, and starts nothing.
+// A call-out starts no program.
 func TestCallout(t *testing.T) {
 	a := newAgent(t, shell("exit 67"), contents{})
 	d := delivery("b@x")
@@ -403,8 +403,8 @@ func TestCallout(t *testing.T) {
 	}
 }
 
-// Senders who have asked for it are told of a delivery: that it was relayed, or, if the
-// program is said to be the end, delivered.
+// Senders who have asked for a report of success get one: "relayed", or, if the program is
+// configured as the final destination, "delivered".
 func TestReports(t *testing.T) {
 	for flags, want := range map[Flags]mail.ReportKind{0: mail.ReportRelayed, FlagFinal: mail.ReportDelivered} {
 		c := shell("exit 0")
@@ -422,7 +422,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// Only root can run programs as others, and nobody runs them as root.
+// Only root can run programs as other users, and no program is run as root.
 func TestUsers(t *testing.T) {
 	root := os.Geteuid() == 0
 	for _, c := range []struct {

@@ -40,10 +40,11 @@ func (q *Qmgr) free() int {
 }
 
 // roomFor reports whether one more message of a scan may come into core. A
-// quarter of the room is for new mail alone: a backlog that comes back at once
-// delays new mail by its share of the deliveries, not by its length. Where several
-// buckets share the core, retries have three quarters whatever new mail there is: it may
-// be somebody else's, and theirs may be few.
+// quarter of the room is for new mail alone, so that a backlog that becomes due at
+// once delays new mail by its share of the deliveries, not by its length. Where
+// several buckets share the core, retries have three quarters however much new mail
+// waits: that mail may belong to another sender, and these may be the few messages
+// of a sender that has no others.
 func (q *Qmgr) roomFor(s Scan) bool {
 	if s == ScanIncoming || q.cfg.AsPostfix {
 		return q.hasRoom()

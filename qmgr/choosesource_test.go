@@ -52,7 +52,7 @@ type choice struct {
 
 func (w *choiceTwin) choose(q *Qmgr, t *transport, m *message, name string) int {
 	all := q.sources.all
-	state := make([]int, len(all)) // 2: it may; 1: it is dead; 0: it may not
+	state := make([]int, len(all)) // 2: it can be chosen; 1: it is dead; 0: it must not be chosen
 	for i, s := range all {
 		d := t.queues[queueKey{name, s.Name, ""}]
 		waiting := 0

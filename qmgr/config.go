@@ -178,8 +178,8 @@ type TransportConfig struct {
 	// this one.
 	Scheduler sched.Scheduler
 	// ProcessLimit bounds the deliveries under way at once over this transport
-	// (default_process_limit); default 100. Raise it when many destinations
-	// are to be served at once; each delivery may cost a connection.
+	// (default_process_limit); default 100. Raise it to serve many destinations
+	// at once; each delivery may cost a connection.
 	ProcessLimit int
 	// RecipientLimit bounds the recipients of one entry, that is of one
 	// transaction (default_destination_recipient_limit); default 50;

@@ -131,8 +131,9 @@ type Changed struct{ Changed mail.Changed }
 // cleared. The host sends an Arrived for each new message as well.
 type Reported struct{ ID mail.QueueID }
 
-// Kept says, best at the start, that the first held mail whose time ends has it end at
-// Due: at the start nothing else tells the core when to look for mail that its sender had kept.
+// Kept reports that the first held mail with a limited hold must be looked at when Due comes. The
+// host sends it at the start, because the core has no other way to know when it must look for mail
+// whose sender asked for a later delivery.
 type Kept struct{ Due mail.Instant }
 
 // Wake reports that the instant that NextWake named has come. It may be sent at

@@ -129,7 +129,7 @@ func TestWhyMailWaits(t *testing.T) {
 		}, qmgr.WaitReason{Kind: qmgr.WaitDestinationDelay, Pause: pause, Table: "table"}, pause},
 		"pause of a transport, not begun": {agents(qmgr.TransportConfig{TransportRateDelay: pause}), two,
 			qmgr.WaitReason{Kind: qmgr.WaitTransportDelay, Pause: pause}, pause},
-		"host look-up": {lines(qmgr.TransportConfig{}), func(o *office) {
+		"host lookup": {lines(qmgr.TransportConfig{}), func(o *office) {
 			o.arrive("a.test")
 			o.answer(qmgr.Resolve{})
 		}, qmgr.WaitReason{Kind: qmgr.WaitHostLookup}, 0},

@@ -241,8 +241,8 @@ func TestFlowsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Check and View change nothing: a core at which nobody looks decides as one that is looked
-// at after every Step.
+// Check and View change nothing: a core that is never inspected makes the same decisions as one that
+// is inspected after every Step.
 func TestLookingChangesNothing(t *testing.T) {
 	for seed := uint64(1); seed <= 2*uint64(golden.Runs(3)); seed += 2 {
 		c := newChaos(t, seed)

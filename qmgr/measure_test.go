@@ -268,8 +268,8 @@ func TestSightingsAreBounded(t *testing.T) {
 	}
 }
 
-// More destinations are told to rest than may be in core: the queues of the oldest are freed, and mail is put
-// off all the same, until the rest ends.
+// More destinations rest than may be in core: the queues of the oldest are freed, and their mail is deferred
+// nevertheless until the rest ends.
 func TestRestOutlivesItsQueue(t *testing.T) {
 	m := newMeasuredWith(t, qmgr.Config{RecipientLimit: 20, RecipientMinimum: 1, ActiveLimit: 1000})
 	const many = 60

@@ -25,11 +25,11 @@ type Config struct {
 	// HostsFile is the file in which a nexthop "[host]" is looked up before the DNS.
 	// It is read again when it changes. "" means /etc/hosts.
 	HostsFile string
-	// TrustAD means that the servers validate by DNSSEC, and that nobody can change
-	// their answers on the way, so that their AD bit is believed. Without it the bit is
-	// believed only if all servers are on loopback addresses (RFC 7672 2.1, RFC 4035 4.9.3),
-	// or are those of ResolvConf, and that has the option trust-ad. TLSA records are used only
-	// where the bit is believed.
+	// TrustAD means that the servers validate by DNSSEC, and that their answers cannot be
+	// changed on the way, so their AD bit is trusted. Otherwise the bit is trusted only if all
+	// servers are on loopback addresses (RFC 7672 2.1, RFC 4035 4.9.3), or if they are those of
+	// ResolvConf and that has the option trust-ad. TLSA records are used only if the bit is
+	// trusted.
 	TrustAD bool
 	// Timeout is the time one server has to answer. Raise it on a slow
 	// link; 0 means the value of ResolvConf, or 5 s if it has none.

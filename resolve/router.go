@@ -37,9 +37,9 @@ type RouterConfig struct {
 
 // An STSFinder finds the MTA-STS policies of domains (RFC 8461). It is called concurrently.
 type STSFinder interface {
-	// Enforced returns the patterns of the MX hosts that a domain's policy names, if it has
-	// one that is to be enforced. It may take long. If ctx ends first that is an error: whether
-	// there is a policy is not known yet, and the search goes on.
+	// Enforced returns the patterns of the MX hosts that a domain's policy names, if the domain
+	// has a policy in mode enforce. It may take long. If ctx ends first, that is an error: it is
+	// not known yet whether there is a policy, and the search goes on.
 	Enforced(ctx context.Context, domain string) (mx []string, enforced bool, err error)
 }
 
@@ -167,11 +167,11 @@ func (r *Router) wantsMX(nexthop string, whom receiver) bool {
 	return (level == tlspolicy.DANEOnly || level == tlspolicy.STS || whom.namesFromDNS()) && r.resolver.trusted[nexthop]
 }
 
-// named completes a route whose nexthop the operator has written: nobody else chooses the
+// named completes a route whose nexthop the operator has written. No DNS answer chooses the
 // host.
 func (r *Router) named(to mail.Route, whom receiver) mail.Route {
 	if strings.HasPrefix(to.Nexthop, mail.SocketPrefix) {
-		return to // nobody is between
+		return to // no network is between its ends
 	}
 	return r.secured(to, whom, tlspolicy.Nexthop{Domain: whom.domain, SecureMX: true})
 }

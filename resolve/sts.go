@@ -11,7 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
-// A receiver is where mail goes, and how the connections to it are to be secured.
+// A receiver is where mail goes, and how the connections to it must be secured.
 type receiver struct {
 	domain string // that a nexthop names, in canonical form; "" if it names none, or several
 	policy tlspolicy.Policy
@@ -27,7 +27,7 @@ func (r *Router) receiver(to *mail.Route, asked mail.TLSRequest, credential stri
 		asked = mail.TLSUnset
 	}
 	if r.cfg.Security == nil && asked == mail.TLSUnset {
-		return receiver{policy: tlspolicy.Policy{Level: tlspolicy.May}, credential: credential} // nobody asks for the domain
+		return receiver{policy: tlspolicy.Policy{Level: tlspolicy.May}, credential: credential} // the domain makes no difference
 	}
 	domain := domainOf(to.Nexthop)
 	return receiver{domain, r.cfg.Security.Policy(to.Transport, domain).Asked(asked), credential, asked}
@@ -114,7 +114,7 @@ func (r *Router) policy(ctx context.Context, nexthop string, to receiver) stsPol
 	now := time.Now()
 	switch {
 	case ctx.Err() != nil && err != nil:
-		return p // who asks has gone, and has not waited for long
+		return p // the caller has gone, and has not waited for long
 	case err != nil:
 		p.again = now.Add(stsAgain)
 	}

@@ -141,7 +141,7 @@ func policyOf(ctx context.Context, r *Router, nexthop string) stsPolicy {
 	return r.policy(ctx, nexthop, r.receiver(&mail.Route{Transport: "smtp", Nexthop: nexthop}, mail.TLSUnset, ""))
 }
 
-// Who asks and goes before the ten seconds are over has not waited for the others.
+// A caller that gives up before the ten seconds are over does not end the wait of the others.
 func TestPolicyIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &finder{slow: map[string]time.Time{"a.example": time.Now().Add(3 * time.Second)}, enforced: map[string][]string{"a.example": {"mx"}}}

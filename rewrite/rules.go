@@ -333,9 +333,9 @@ func (r *Rules) RecipientCopies(recipient mail.Address) []mail.Address {
 	return r.copies(recipient, r.cfg.RecipientBcc)
 }
 
-// copies returns the addresses of a map of copies. They get no extension of an address that
-// was found without its own (as in Postfix): who keeps all mail of a user is one mailbox,
-// which need not know extensions, and nobody learns that a copy was refused.
+// copies returns the addresses of a map of copies. If an address with an extension was found
+// without it, the copies do not get the extension (as in Postfix): the mailbox that keeps the
+// copies need not know extensions, and a refused copy would not be reported to any sender.
 func (r *Rules) copies(a mail.Address, maps []Map) (all []mail.Address) {
 	value, part, ok := r.find(a, maps)
 	if !ok {

@@ -86,12 +86,12 @@ func TestClasses(t *testing.T) {
 		t.Error("it is not known whether headers are rewritten")
 	}
 	if !rules(t, Config{}).Idle() || r.Idle() || rules(t, Config{AlwaysBcc: "a@b.example"}).Idle() {
-		t.Error("it is not known whether anything is to be done")
+		t.Error("Idle does not report whether the rules change anything")
 	}
 }
 
-// Aliases make several recipients of one, each of them once, and nobody is lost: a circle is an
-// error, not an empty list.
+// Aliases make several recipients of one, each of them once, and none is lost: a loop is an error,
+// not an empty list.
 func TestExpand(t *testing.T) {
 	r := rules(t, Config{AliasLimit: 5, Delimiter: "+", Aliases: []Map{table{
 		"team@a.example": "ann@a.example, bob@a.example,team@a.example", "all@a.example": "team@a.example  carl@a.example ann@a.example", "bob@a.example": "bob@b.example",

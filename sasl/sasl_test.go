@@ -123,8 +123,8 @@ func TestScram(t *testing.T) {
 	}
 }
 
-// A user that does not exist has keys that nobody has: the exchange is the same, and fails
-// at its end.
+// For a user that does not exist, keys are made up to which no password belongs: the exchange is
+// the same, and fails at its end.
 func TestScramUnknownUser(t *testing.T) {
 	server := NewScram(false, false, func(string) Keys {
 		return Keys{Salt: []byte("0123456789abcdef"), Iterations: IterationsMin, Stored: bytes.Repeat([]byte{1}, 32), Server: bytes.Repeat([]byte{2}, 32)}
@@ -254,7 +254,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, nobody is let in without the password.
+// Whatever a client sends, it is not authenticated without the password.
 func FuzzServer(f *testing.F) {
 	f.Add(uint8(0), []byte("\x00alice\x00x"), []byte(""), []byte(""))
 	f.Add(uint8(1), []byte("alice"), []byte("x"), []byte(""))

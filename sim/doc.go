@@ -6,8 +6,8 @@
 //
 // A Scenario says what the world is like, and which schedulers or parameters are
 // compared in it. Simulate makes each Run of it in a world of its own, with the
-// same arrivals, and measures: how much was deferred, how fast and how late mail
-// was delivered, what the windows did.
+// same arrivals, and measures how much was deferred, the rate and the delay of
+// deliveries, and what the windows did.
 //
 // A world is an event heap around one core. What is due next, a wake of the
 // core or an event of the model, moves the clock; the event is stepped into the

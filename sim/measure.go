@@ -59,7 +59,7 @@ type Slot struct {
 const slotsMax = 4096
 
 // newMeasure makes one. sessions reports whether the core decides on connections
-// anywhere, flows whether some mail is somebody's.
+// anywhere, flows whether some mail belongs to a flow.
 func newMeasure(classes []string, hosts []*receiver, sessions, flows bool) measure {
 	m := measure{tallies: make([]tally, len(classes)), hosts: make([]hostTally, len(hosts))}
 	if len(hosts) > 1 && len(hosts) <= hostsDrawn {

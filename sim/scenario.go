@@ -61,7 +61,7 @@ type Run struct {
 	Name       string
 	Parameters []Parameter // what distinguishes it, for reports
 	Core       qmgr.Config
-	// Unclassified means that all mail is nobody's, whatever Arrivals.Flow says.
+	// Unclassified means that no mail belongs to a flow, whatever Arrivals.Flow says.
 	Unclassified bool
 	Without      []string          // classes of arrivals of which none come
 	Clients      map[string]Client // by transport; others have DefaultClient
@@ -303,8 +303,8 @@ type Arrivals struct {
 	Due      Spread        // PatternBacklog: when it is due, relative to the start
 	Records  []Record      // PatternRecorded
 
-	// Flow says whose mail it is; the zero value, nobody's. With several Flows or
-	// Tenants its messages are of so many in turn, whose names end with a number.
+	// Flow is the flow of the mail; the zero value means none. With several Flows or
+	// Tenants, its messages belong to that many in turn, whose names end with a number.
 	Flow           mail.Flow
 	Flows, Tenants int
 }
@@ -408,7 +408,7 @@ func (a *Arrivals) validate(sites map[string]bool) error {
 	return wrong.Join()
 }
 
-// hasFlows reports whether some mail is somebody's.
+// hasFlows reports whether some mail belongs to a flow.
 func (s *Scenario) hasFlows() bool {
 	return slices.ContainsFunc(s.Arrivals, func(a Arrivals) bool { return a.Flow != mail.Flow{} || a.Flows > 1 || a.Tenants > 1 })
 }

@@ -24,7 +24,7 @@ type Point struct {
 	Waiting     int     // recipients not settled at its beginning
 	Hosts       []int   // connections to each host, the most at once; nil if there is one, or too many
 	Classes     []int   // connections that carry something of each class of arrival, the most at once; nil if there is one class, or agents
-	Starts      []int   // deliveries of each class of arrival that began; nil if no mail is somebody's, or too many classes
+	Starts      []int   // deliveries of each class of arrival that began; nil if no mail belongs to a flow, or if there are too many classes
 	Sources     []int   // deliveries from each source that began, in the order of the configuration; nil without sources, or with too many
 	WindowSum   float64 // of the windows in force when attempts ended
 	Windows     int     // how many these were

@@ -43,7 +43,7 @@ type (
 		searching(now mail.Instant, a *qmgr.Lookup)
 		searched(a *qmgr.Lookup)
 	}
-	// routedWatcher is called with each recipient whose destination the core is told.
+	// routedWatcher is called with each recipient whose destination is reported to the core.
 	routedWatcher interface {
 		routed(w *world, m *message, index uint32, to *destination)
 	}

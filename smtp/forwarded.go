@@ -16,7 +16,7 @@ type Forwarded struct {
 	Proto  string     // "SMTP" or "ESMTP", or "" if it is unknown
 	Ident  string     // the message's ID at the client; "" if it is unknown
 	Source string     // "LOCAL" or "REMOTE"; "" if it is unknown
-	Login  string     // who the client has shown to be; "" if it has not
+	Login  string     // the user that the client has logged in as; "" if it has not
 }
 
 // Attributes is a set of attributes.

@@ -13,9 +13,9 @@ const (
 	MechLogin                            // LOGIN (draft-murchison-sasl-login)
 )
 
-// AllMechanisms are all that there are; Revealing are those by which the server, and
-// whoever can read the connection, learns the password; Bound are those that exist only
-// with TLS, whatever they show.
+// AllMechanisms are all mechanisms. Revealing are those that show the password to the server
+// and to anyone who can read the connection. Bound are those that exist only with TLS, although
+// they do not reveal the password.
 const (
 	AllMechanisms = MechScramPlus | MechScram | MechPlain | MechLogin
 	Revealing     = MechPlain | MechLogin

@@ -90,7 +90,7 @@ func TestFollowersAreBounded(t *testing.T) {
 
 // A message that is damaged before it was ever changed is found in its bucket: it moves
 // to the corrupt area and leaves nothing where it was. It is in the incoming area
-// as long as nobody has noticed, and in the rebuilt index as well.
+// until the damage has been noticed, and in the rebuilt index as well.
 func TestDamagedEnvelopeInABucket(t *testing.T) {
 	for n := range 2 {
 		s := open(t, small(vfs.NewMem()))

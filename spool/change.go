@@ -178,8 +178,8 @@ func (e *edits) remove(ctx context.Context, c *mail.Change) error {
 	return nil
 }
 
-// deferUntil moves a message to the deferred area, unless it is held and somebody still
-// waits for it. The same change applied twice counts as one attempt; its instant
+// deferUntil moves a message to the deferred area, unless it is held and has unsettled
+// recipients. The same change applied twice counts as one attempt; its instant
 // identifies it.
 func (ed *edit) deferUntil(c *mail.Change) {
 	st := &ed.state

@@ -30,7 +30,7 @@ func counting(fs vfs.FS) Config {
 	return cfg
 }
 
-// counted waits until what is to be counted is.
+// counted waits until all messages have been counted.
 func counted(t testing.TB, s *Spool) {
 	t.Helper()
 	limit := time.After(time.Minute)

@@ -14,7 +14,7 @@ import (
 )
 
 // A recipient whose server has accepted the message is delivered again if the process
-// is killed before that is in the log of the store. Pebble keeps what is to be logged in
+// is killed before that is in the log of the store. Pebble keeps new log records in
 // memory until the sync under way ends, so a kill used to repeat all deliveries of one
 // or two syncs: 12 to 25 of 10,000. NoteDelivered therefore hands each of them to the
 // operating system at once, in the file delivered, and the next Open records those that

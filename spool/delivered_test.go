@@ -22,7 +22,7 @@ func killed(fs *vfs.MemFS) *vfs.MemFS {
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 }
 
-// pending returns the recipients of a message that are to be tried.
+// pending returns the recipients of a message that still have to be tried.
 func pending(t *testing.T, s *Spool, id mail.QueueID) (indexes []uint32) {
 	t.Helper()
 	_, _, batch, err := s.Open(ctxTest, id, 1<<20)
@@ -63,19 +63,19 @@ func TestNotedDeliveries(t *testing.T) {
 
 	s = open(t, small(crashed))
 	if got := pending(t, s, fresh); !reflect.DeepEqual(got, []uint32{1}) {
-		t.Errorf("recipients %v are to be tried, want 1", got)
+		t.Errorf("recipients %v are pending, want 1", got)
 	}
 	if got := pending(t, s, untouched); len(got) != 2 {
-		t.Errorf("recipients %v are to be tried after a deferral and a failure that were not recorded", got)
+		t.Errorf("recipients %v are pending after a deferral and a failure that were not recorded", got)
 	}
 	if got := pending(t, s, held); !reflect.DeepEqual(got, []uint32{0}) {
-		t.Errorf("recipients %v of the held message are to be tried, want 0", got)
+		t.Errorf("recipients %v of the held message are pending, want 0", got)
 	}
 	if m, err := s.Lookup(ctxTest, held); err != nil || m.Place.Area != mail.AreaHold {
 		t.Errorf("held: %+v, %v", m.Place, err)
 	}
 	if got := pending(t, s, long); len(got) != 1000 || got[0] != 1 || got[999] != 1999 {
-		t.Errorf("%d recipients of the long list are to be tried", len(got))
+		t.Errorf("%d recipients of the long list are pending", len(got))
 	}
 	outs := outcomesOf(t, s, fresh)
 	if outs[0].At == 0 || outs[0].Reply != sent(0, 0).Reply || outs[2] != relayed {
@@ -153,7 +153,7 @@ func TestNotesAndPowerFailure(t *testing.T) {
 			odd += int(index % 2)
 		}
 		if odd != 300 {
-			t.Fatalf("%d of 300 recipients without a note are to be tried", odd)
+			t.Fatalf("%d of 300 recipients without a note are pending", odd)
 		}
 		recorded += 600 - len(got)
 		mustClose(t, s)
@@ -191,11 +191,11 @@ func TestNotesGoRound(t *testing.T) {
 	mustClose(t, s)
 	s = open(t, small(crashed))
 	if got := pending(t, s, id); len(got) != recipients-noteSlots {
-		t.Errorf("%d recipients are to be tried, want %d", len(got), recipients-noteSlots)
+		t.Errorf("%d recipients are pending, want %d", len(got), recipients-noteSlots)
 	}
 }
 
-// Replies come from servers that nobody trusts: text that has the form of a note for
+// Replies come from servers that are not trusted: text that has the form of a note for
 // another message is no note, however long it is and however many notes overwrite it. A
 // flipped bit makes a note invalid, and a reply too long for a slot is not noted.
 func TestNotesOfHostileReplies(t *testing.T) {
@@ -205,7 +205,7 @@ func TestNotesOfHostileReplies(t *testing.T) {
 	bait := accept(t, s, mail.Envelope{}, addresses(1), text(700)).Envelope.ID
 	forged := string(appendNote(nil, victim, outcomes{sent(0, 9)}))
 	if id, _ := decodeNote(append([]byte(forged), make([]byte, noteSlot)...)[:noteSlot]); id != victim {
-		t.Fatal("the forgery would deceive nobody")
+		t.Fatal("the forged note is not a valid one, so this test shows nothing")
 	}
 	for shift := range len(forged) {
 		for _, times := range []int{1, 3, 8, 40} {

@@ -36,9 +36,9 @@
 //	p N          what one batch changes in these, until it is added to them
 //	f, n         format of the spool; queue IDs below n have been used
 //
-// The incoming and the deferred index are divided into buckets, so that who has few
-// messages need not wait for a scan to step over a million messages of somebody else. A
-// bucket is made of the flow, which is in the envelope and never changes. Which buckets have
+// The incoming and the deferred index are divided into buckets, so that a sender with few
+// messages need not wait for a scan to step over a million messages of another one. The
+// bucket follows from the flow, which is in the envelope and never changes. Which buckets have
 // anything is not stored: a scan finds the next one by a search for the first key behind
 // the one before. Mail without a flow, which is all mail in spools of format 1, has bucket 0
 // and the keys that it always had.

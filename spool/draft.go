@@ -323,7 +323,7 @@ func (d *Draft) commit(ctx context.Context, e mail.Envelope, changes []mail.Chan
 		return failed
 	}
 	if d.hold != "" {
-		e.Release = 0 // who releases it sends it
+		e.Release = 0 // an operator's release sends it at once
 	}
 	area := d.area(&e)
 	kind := d.s.kind(area)

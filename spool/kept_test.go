@@ -20,7 +20,7 @@ func TestKept(t *testing.T) {
 	let := accept(t, s, mail.Envelope{Arrived: 1, Release: release}, addresses(1), text(10))
 	held := accept(t, s, mail.Envelope{Arrived: 1, Release: release}, addresses(1), text(20_000))
 	if p := kept.Place; p.Area != mail.AreaHold || p.Due != release || !p.Touched {
-		t.Fatalf("the core is told that it is at %+v", p)
+		t.Fatalf("the core gets the place %+v", p)
 	}
 	crashed := mem.CrashClone(vfs.CrashCloneCfg{})
 	mustClose(t, s)

@@ -125,7 +125,7 @@ func TestExpiryKeepsTheAnswer(t *testing.T) {
 }
 
 // A change that defers a held message, which its caller could not read, leaves it held; one
-// that nobody waits for is deferred, to be reported on and removed.
+// without unsettled recipients is deferred, to be reported on and removed.
 func TestHeldMessageIsNotDeferred(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	for _, settled := range []bool{false, true} {

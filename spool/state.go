@@ -21,7 +21,7 @@ type state struct {
 	aside       bool         // AreaCorrupt: the spool itself has moved it there
 	held        bool         // aside: it was in AreaHold before
 	kept        bool         // AreaHold: its sender has it kept until due; AreaCorrupt: it was so before
-	released    mail.Instant // when an operator released it, or held it, before that; 0: nobody did
+	released    mail.Instant // when an operator released it or, before that, held it; 0: never
 
 	// Copies from the envelope, so that most changes need not read that.
 	chunks     uint32

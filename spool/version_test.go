@@ -96,7 +96,7 @@ hold <otp@shop.example> 168 bytes 7c8f91cb, 2 recipients, first a@example.net 45
 	}
 }
 
-// describe returns what there is in a spool, a line for each message, and the IDs of
+// describe returns the contents of a spool, a line for each message, and the IDs of
 // those that are held.
 func describe(t *testing.T, s *Spool) (lines string, held []mail.QueueID) {
 	t.Helper()

@@ -73,7 +73,7 @@ func (p Policy) Validate() error {
 type Nexthop struct {
 	Domain   string // that the mail was routed to; "" for a nexthop without one
 	SecureMX bool   // its MX records, or that it has none, are protected by DNSSEC
-	Enforced bool   // it has an MTA-STS policy that is to be enforced
+	Enforced bool   // it has an MTA-STS policy in mode enforce
 	// MX, with Enforced, are the hosts that may be used, or patterns of them.
 	MX []string
 }
@@ -83,10 +83,10 @@ type Nexthop struct {
 // REQUIRETLS needs a server that is known by a certificate. Levels that demand one stay; the others
 // become mta-sts, with which TLSA records and the domain's policy count.
 //
-// TLS-Required: No ignores what the receiver's domain asserts: of dane and mta-sts, which are about
-// that, may is left. What the operator demands of its own accord stays. The header field is the
-// sender's, and encrypt, verify, secure, fingerprint and dane-only are for receivers of whom the
-// operator does not leave that to senders.
+// TLS-Required: No ignores what the receiver's domain demands: dane and mta-sts, which enforce such
+// demands, become may. The operator's own demands stay. The header field comes from the sender, and
+// encrypt, verify, secure, fingerprint and dane-only are for receivers for which the operator does
+// not leave the decision to senders.
 func (p Policy) Asked(r mail.TLSRequest) Policy {
 	switch p.Level {
 	case DANE, STS:

@@ -211,8 +211,7 @@ func (c *codec) position(k *mail.Cursor) {
 	}
 }
 
-// serial is a number that the core or its host gives out, behind a prefix that tells those
-// of one kind from others.
+// serial is a number that the core or its host assigns, behind a prefix that names its kind.
 func serial[T ~uint64](c *codec, name, prefix string, v *T) {
 	text := prefix + formatUint(uint64(*v))
 	c.word(name, &text)

@@ -26,7 +26,7 @@ var (
 	ErrNull  = errors.New("verp: a sender without a domain has no place for a recipient")
 	ErrLong  = fmt.Errorf("verp: the address is longer than %d octets", smtp.PathMax-2)
 	ErrForm  = errors.New("verp: the address has no recipient in it")
-	ErrWrong = errors.New("verp: the address has no tag of ours, so somebody made it up, or it is older than the secret")
+	ErrWrong = errors.New("verp: the address has no tag of ours, so it was made up, or it is older than the secret")
 )
 
 // Encode returns the sender of a message to one recipient. Errors are ErrNull, for the null

@@ -115,8 +115,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// Somebody who has had one of our messages tries addresses for other recipients; and a secret
-// is replaced while reports on mail with the old one still come.
+// An attacker who has received one of our messages tries addresses for other recipients; and a
+// secret is replaced while reports on mail with the old one still come.
 func TestTag(t *testing.T) {
 	const sender = "bounces@shop.example"
 	c := codec(t, "+=", "new", "old")
@@ -221,7 +221,7 @@ func FuzzVERP(f *testing.F) {
 }
 
 // normal returns an address with minimum quoting, as envelopes have it. valid is false if no
-// envelope has it, or the recipient's domain cannot be told from the rest.
+// envelope has it, or the recipient's domain cannot be separated from the rest.
 func normal(address string) (a mail.Address, valid bool) {
 	p, rest, fault := smtp.ParsePath([]byte("<"+address+">"), smtp.PathRules{Postmaster: true, Underscore: true, LocalMax: smtp.PathMax})
 	return p.Address, fault == smtp.FaultNone && len(rest) == 0 && p.Address != ""

@@ -139,10 +139,10 @@ func (p *Pool) waitsAt(sh *siteHost) []*siteHost {
 	return hosts
 }
 
-// wakeAddress wakes the site that has waited longest for a host which may have one
-// more connection for it, or has one that the site could take over. It also wakes one that
-// could have a connection closed, at this host or at another for which it waits: the place that
-// was made for it here may have gone to another site, and there is nothing else that would tell it.
+// wakeAddress wakes the site that has waited longest for a host that may have one more
+// connection for it, or has one that the site could take over. It also wakes a site that could
+// have a connection closed, at this host or at another one for which it waits: the room that
+// was made for it here may have gone to another site, and nothing else would wake it then.
 func (p *Pool) wakeAddress(a *address) {
 	for range min(a.waiting.Len(), looks) {
 		sh := a.waiting.Front()

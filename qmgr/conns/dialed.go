@@ -31,7 +31,7 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 		p.stopProbe(h)
 	case o.Insecure:
 		f = p.unsafe(c, o.Reply, now)
-	case o.Reply.Permanent() && o.Reply.By == "": // our own verdict: a host may say the like for any reason
+	case o.Reply.Permanent() && o.Reply.By == "": // our own verdict: a host may send such a reply for any reason
 		surplus, f = p.looped(c)
 	default:
 		f = p.failed(c, o.Reply, now)

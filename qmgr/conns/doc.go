@@ -62,10 +62,11 @@
 // (RFC 5321 5.1). When a host of a better tier may be tried again it is, and if it
 // is ready the connections to worse ones end.
 //
-// Hosts that differ only in what is demanded of the security of connections share an
-// address, whose limit on connections holds for all of them: who waits there may have an
-// idle connection of another demand closed. Who waits at several has one closed after the
-// other, and is told when the place that was made has gone to another site.
+// Hosts that differ only in the security demand of their connections share an address. Its
+// limit on connections applies to all of them together, so a site that waits there may have
+// an idle connection of another demand closed. A site that waits at several addresses has
+// one connection closed after the other, and is woken when the room that this made has gone
+// to another site.
 //
 // # How slots are shared
 //

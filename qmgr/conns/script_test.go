@@ -117,7 +117,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.assign(tb, l)
 	case "finish": // finish CONN [took=TIME] [untried|broken|ours]: its oldest entry
 		s.finish(tb, l)
-	case "close": // close CONN WHY [broken] [code=N] [level=NAME] [proof=RESULT]: broken is in the midst of its oldest entry
+	case "close": // close CONN WHY [broken] [code=N] [level=NAME] [proof=RESULT]: broken is during its oldest entry
 		s.close(tb, l)
 	case "advance": // advance TIME
 		d, err := time.ParseDuration(l.Word(tb, 0))

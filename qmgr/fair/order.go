@@ -20,9 +20,9 @@ type Leaf struct {
 // Joined reports whether the leaf is in an Order.
 func (l *Leaf) Joined() bool { return l.node != nil || l.alone }
 
-// A sole leaf is the only one that is joined. As long as it is, nobody competes: it needs no
-// nodes, and when it leaves nothing is remembered. Many resources go from one leaf to the next,
-// with never more than one that can use them.
+// A sole leaf is the only one that is joined. As long as it is, it has no competitor: it needs no
+// nodes, and when it leaves, nothing is remembered. Many resources are used by one leaf after
+// another and never have more than one at a time.
 type sole struct {
 	leaf   *Leaf // nil: there is none, or there are others
 	path   Path

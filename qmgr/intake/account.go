@@ -13,10 +13,10 @@ import (
 // core, as in Postfix. From then on a bucket gets no further message while it has sharePart
 // times as many as there is still room for. This is the dynamic threshold of Choudhury and Hahne (1998), as for connections
 // (package conns) and for mail of destinations that do not answer: nothing is reserved, and
-// yet there is room for who has little. A single bucket may use 16/17 of the core, two of
-// them 32/33; with a hundred that have all they may, a 1,601st part is left for the
-// next. When nothing is left at all, as with thousands, the next message that leaves makes
-// room for a bucket that has least: it is not refused, and the fair order has it go first.
+// yet there is room for a bucket that has little. A single bucket may use 16/17 of the core,
+// two of them 32/33; with a hundred at their limit, a 1,601st part is left for the next. When
+// nothing is left at all, as with thousands, the next message that leaves makes room for the
+// bucket that has least: it is not refused, and the fair order serves it first.
 //
 // Accounts stay, since the positions of searches do. There are as many as buckets that
 // anything was seen of, 16,384 of a class at most, which takes an attacker with 64

@@ -61,7 +61,7 @@ func (c *fullCore) announce(b mail.Bucket) bool {
 }
 
 // fill fetches, which finds one message of a sender, or as many of a bulk sender as are asked
-// for, and takes what there is room for.
+// for, and takes messages as long as there is room.
 func (c *fullCore) fill() {
 	for before := -1; before != len(c.core); {
 		before = len(c.core)
@@ -133,7 +133,7 @@ func TestOneSenderUsesTheCore(t *testing.T) {
 	}
 }
 
-// However many bulk senders have filled the core, a message of somebody else comes into
+// However many bulk senders have filled the core, a message of another sender comes into
 // core at once, or after as many messages have left as there are senders.
 func TestSparseSenderEnters(t *testing.T) {
 	for seed := range 5 * uint64(golden.Runs(1)) {

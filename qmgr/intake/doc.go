@@ -6,7 +6,7 @@
 // Admission. New mail is announced, and comes into core at once while there is room.
 // All else is found by scans of the spool's indexes, which take turns. The indexes are
 // divided into buckets by flow; within a scan each bucket has a search of its own, and
-// they take turns, too, and share the core (account.go), so that nobody's mail waits
+// they take turns, too, and share the core (account.go), so that no sender's mail waits
 // until that of others is in core. A message that is passed over, or that is put somewhere
 // a search has already been, goes to Appeared, and the search goes back to it. That is the
 // invariant: whatever rests in the incoming or the deferred area, and is not in core, is

@@ -359,8 +359,8 @@ func (s *Lookups) firstInLine(l Line, free int) *Routing {
 	return nil
 }
 
-// Begin begins the lookup whose turn it is, nothing else having happened since Next. All
-// who wait for the lookup have it, whatever account it is on.
+// Begin begins the lookup whose turn it is. Nothing else may have happened since Next. All messages
+// that wait for the lookup get its result, whatever account it is charged to.
 func (s *Lookups) Begin(t Turn, now mail.Instant) *Lookup {
 	l := t.lookup
 	assert.That(l.id == 0 && s.known[l.Key] == l, "the lookup of %s begins, and it is not its turn any more", l.Nexthop)

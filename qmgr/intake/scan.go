@@ -41,8 +41,8 @@ type scan struct {
 }
 
 const (
-	// fetchMax is the largest number of messages that a fetch asks for. It bounds what is
-	// read in vain when the active limit is reached in between.
+	// fetchMax is the largest number of messages that a fetch asks for. It bounds the wasted
+	// reads if the active limit is reached in between.
 	fetchMax = 256
 	// fetchMin is what it asks for when foundMax is reached, so that each bucket has a
 	// message for its turn.

@@ -242,7 +242,7 @@ func TestRandomChanges(t *testing.T) {
 	}
 }
 
-// Nobody may fetch what is gone: then it does not take memory without end.
+// If no caller fetches the records that are gone, the memory for them is bounded nevertheless.
 func TestGoneIsBounded(t *testing.T) {
 	table := newTable(10)
 	for i := range 20_000 {
@@ -291,7 +291,7 @@ func FuzzSaved(f *testing.F) {
 	})
 }
 
-// What a queue costs that comes about while there are measures.
+// The cost of creating a queue while there are measures.
 func BenchmarkGet(b *testing.B) {
 	table := New()
 	keys := make([]Key, 2*Limit)

@@ -20,7 +20,7 @@ import (
 type World struct {
 	// Keep is for how long the sender of a message that is stored has it kept; 0: it does not.
 	Keep time.Duration
-	// Flow says whose a message is that is stored; nil: nobody's.
+	// Flow returns the flow of a message that is stored; nil: no flow.
 	Flow func() mail.Flow
 	Core *qmgr.Qmgr
 	Now  mail.Instant

@@ -187,7 +187,7 @@ func (w *window) expired(number int64) (n uint32) {
 }
 
 // readyAt returns now if an event may happen, otherwise the earliest instant at
-// which it may.
+// which one may happen.
 func (w *window) readyAt(now mail.Instant) mail.Instant { return w.readyFor(1, now) }
 
 // readyFor is readyAt for n events at once; mail.Never if the limit is less than n.

@@ -284,8 +284,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// A nexthop may be as long as somebody makes it. Names are cut, and two that begin alike
-// share an allowance.
+// A nexthop may have any length. Names are cut, and two that begin alike share an allowance.
 func TestLongNames(t *testing.T) {
 	plan := &Plan{Allowances: []int{3}}
 	table := New(Config{Sources: []Source{{Name: "new", Plan: *plan}}}, epochDay.Start())

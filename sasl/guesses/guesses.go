@@ -11,8 +11,8 @@
 // While a name has as many failures, logins under it are tried only from networks from which
 // this user has logged in before ([Table.Succeeded]). So an attacker who guesses from
 // thousands of networks is limited like one, and keeps out neither users where they usually
-// are, nor for ever those who are elsewhere: one login in Config.Forget is tried from there,
-// whoever it is.
+// are, nor for ever those who are elsewhere: from all other networks together, one login in
+// Config.Forget is tried.
 //
 // # Memory
 //

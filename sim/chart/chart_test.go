@@ -110,7 +110,7 @@ func TestDrawHosts(t *testing.T) {
 	}
 }
 
-// Where some mail is somebody's, each class has a strip with the deliveries that begin.
+// If some mail belongs to a flow, each class has a strip with the deliveries that begin.
 func TestDrawFlows(t *testing.T) {
 	s := &sim.Scenario{Name: "flows", Seed: 1, Sites: []sim.Site{{Name: "site", Behaviour: sim.Behaviour{Transaction: sim.Fixed(time.Second)}}},
 		Arrivals: []sim.Arrivals{{Class: "one", Messages: 20, To: []string{"site"}, Flow: mail.Flow{Flow: "one"}}, {Class: "nobody", Messages: 7, To: []string{"site"}}},

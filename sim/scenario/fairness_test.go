@@ -44,7 +44,7 @@ func TestNoisyNeighbor(t *testing.T) {
 		t.Errorf("the others take %v ms at p99 beside the noisy tenant, %v ms without", with, without)
 	}
 	if queue, without := others("one queue"), others("without the noisy one"); queue < 10*without {
-		t.Errorf("in one queue the others take %v ms at p99, so that nobody is noisy", queue)
+		t.Errorf("in one queue the others take %v ms at p99, so the noisy sender is not noisy", queue)
 	}
 }
 

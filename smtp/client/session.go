@@ -67,7 +67,7 @@ type Config struct {
 	// with LHLO, and each recipient that the server has accepted gets a reply of its own
 	// to the content. Level is then at most Overlap.
 	LMTP bool
-	// TLS says whether the session is to be secured, and how that begins.
+	// TLS says whether the session uses TLS, and how that begins.
 	TLS TLSUse
 	// Auth, if not nil, authenticates the session before any mail. Without success there is none.
 	Auth Authenticator
@@ -248,8 +248,8 @@ func (s *Session) Secured() {
 	s.hello()
 }
 
-// Ready reports whether the server has been greeted, TLS was negotiated where it must be
-// or could be, and the session is authenticated if it is to be; Caps then returns the server's
+// Ready reports whether the server has been greeted, TLS has been negotiated where it is required
+// or possible, and the session is authenticated if that is required. Caps then returns the server's
 // extensions.
 func (s *Session) Ready() bool { return s.phase == phaseReady }
 

@@ -85,7 +85,7 @@ func parse1(in []byte) (Header, int, error) {
 	}
 	fields := strings.Split(string(line), " ")
 	if len(fields) >= 2 && fields[1] == "UNKNOWN" {
-		return Header{}, 0, nil // whatever follows is to be ignored
+		return Header{}, 0, nil // the rest of the line must be ignored
 	}
 	if len(fields) != 6 {
 		return Header{}, 0, ErrSyntax
@@ -142,7 +142,7 @@ func parse2(in []byte) (Header, int, error) {
 	}
 	rest := in[header2:]
 	if command == commandLocal {
-		return Header{}, 0, nil // the addresses are to be ignored
+		return Header{}, 0, nil // the addresses must be ignored
 	}
 	width := map[byte]int{familyTCP4: 4, familyTCP6: 16, familyUnix: 108, familyNone: 0}
 	octets, known := width[family]
@@ -182,7 +182,7 @@ func validExtensions(rest []byte) bool {
 	return true
 }
 
-// checked refuses a source from which nobody can have connected.
+// checked refuses a source address from which no client can have connected.
 func (h Header) checked() (Header, int, error) {
 	if a := h.Source.Addr(); a.IsUnspecified() || a.IsMulticast() {
 		return Header{}, 0, ErrSyntax

@@ -37,8 +37,8 @@ func feed(in []byte) (h Header, n int, err error) {
 
 var errTruncated = errors.New("truncated")
 
-// B-19: headers of both versions, and everything that is none. What follows a header is
-// never touched.
+// B-19: headers of both versions, and everything that is not a header. The bytes behind a header
+// are never touched.
 func TestParse(t *testing.T) {
 	for _, test := range []struct {
 		in, source, destination string // "" is a proxy that speaks for itself

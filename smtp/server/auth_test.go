@@ -139,8 +139,8 @@ func TestExchangeLines(t *testing.T) {
 	}
 }
 
-// Whatever a client says, it is nobody without the password, and nothing that it said before
-// TLS makes it somebody after. Interrupt leaves nothing open.
+// Whatever a client sends, it is not authenticated without the password, and nothing that it sent
+// before TLS authenticates it afterwards. Interrupt leaves nothing open.
 func FuzzAuth(f *testing.F) {
 	f.Add([]byte("EHLO x\r\nAUTH LOGIN\r\neA==\r\neA==\r\nMAIL FROM:<a@a.example>\r\n"), true, uint8(20))
 	f.Add([]byte("EHLO x\r\nAUTH PLAIN =\r\n*\r\nAUTH PLAIN AHgAeA==\r\n"), false, uint8(3))

@@ -20,7 +20,7 @@ type Session struct {
 	hello     hello
 	security  Security       // of the connection
 	forwarded smtp.Forwarded // by XFORWARD, of the next message
-	user      string         // who has authenticated; "" nobody
+	user      string         // that has authenticated; "" if none has
 	exchange  exchange       // of AUTH
 	tally     tally
 	tx        transaction

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// B-110, S-72: somebody between the client and us adds commands behind STARTTLS. However
+// B-110, S-72: an attacker between the client and us adds commands behind STARTTLS. However
 // the network cuts them, they are not executed, neither now nor after the handshake, and
 // there is no handshake that would make them look protected.
 func TestCommandInjection(t *testing.T) {
@@ -86,7 +86,7 @@ func TestInterruptAfterHandshake(t *testing.T) {
 	}
 }
 
-// FuzzTLS lets a client, or somebody between it and us, say anything before the handshake:
+// FuzzTLS lets a client, or an attacker between it and us, say anything before the handshake:
 // a message begun in plaintext never ends as one that says it was protected, and input
 // that came before a handshake does not last beyond it.
 func FuzzTLS(f *testing.F) {

@@ -22,8 +22,8 @@ type sums map[account]mail.Usage
 func (s sums) add(a account, u mail.Usage) { s[a] = s[a].Plus(u) }
 
 // check compares the counts of the spool with its messages. Messages may be counted again if
-// quotas were switched since the last check, or a commit failed for want of space. There is
-// space meanwhile.
+// quotas were switched since the last check, or a commit failed because the disk was full. There
+// is space by now.
 func (t *trial) check(n int, switched bool) error {
 	t.eating.Lock()
 	defer t.eating.Unlock()

@@ -65,7 +65,7 @@ type trial struct {
 type figures struct {
 	without   int   // rounds that ended without quotas on the queue
 	again     int   // rounds after which messages were counted again
-	unstarted int   // starts that ended for want of space
+	unstarted int   // starts that failed because the disk was full
 	most      int64 // most messages in the spool
 
 	accepted, refused, ordered, fills atomic.Int64

@@ -29,8 +29,8 @@
 //     pipelined (wire.go).
 //
 // A case is good if each recipient got each letter exactly once, under its own
-// envelope, which its body repeats, with that body unchanged to the octet, and nobody
-// else got anything. Where servers refuse, a recipient may instead be named in one
+// envelope, which its body repeats, with that body unchanged to the octet, and no other
+// recipient got anything. Where servers refuse, a recipient may instead be named in one
 // report of failure, but only if the server has refused this very letter for good; and it
 // may get the letter again, or not at all if it is held, as often as the log says that
 // it cannot be known whether the server had taken it.

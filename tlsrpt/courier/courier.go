@@ -263,7 +263,7 @@ func (c *Courier) run(ctx context.Context, key taskKey) {
 // recordPrefix is what the name of the TXT record has before the domain's (RFC 8460 3).
 const recordPrefix = "_smtp._tls."
 
-// deliver sends a report. An error means that it is to be tried again.
+// deliver sends a report. An error means that it must be tried again.
 func (c *Courier) deliver(ctx context.Context, key taskKey) error {
 	limited, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	texts, err := c.cfg.Resolver.TXT(limited, recordPrefix+key.domain)
@@ -276,7 +276,7 @@ func (c *Courier) deliver(ctx context.Context, key taskKey) error {
 		if !errors.Is(err, tlsrpt.ErrNoRecord) {
 			c.cfg.Logger.Info("TLS report not sent: "+recordPrefix+key.domain+" does not say where to", "domain", key.domain, "error", err)
 		}
-		return nil // nobody wants it
+		return nil // the domain does not ask for reports
 	}
 	r, ok := c.Report(key.day, key.domain)
 	if !ok {

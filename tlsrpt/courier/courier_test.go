@@ -252,9 +252,9 @@ func TestFailures(t *testing.T) {
 		sent    int
 		dropped int
 	}{
-		{"spool, mended", errDown, true, 12 * time.Hour, 1, 0},
+		{"spool, repaired", errDown, true, 12 * time.Hour, 1, 0},
 		{"spool, never", errDown, true, 0, 0, 1},
-		{"DNS, mended", nil, false, 12 * time.Hour, 1, 0},
+		{"DNS, repaired", nil, false, 12 * time.Hour, 1, 0},
 		{"DNS, never", nil, false, 0, 0, 1},
 		{"unsigned", ErrUnsigned, true, 12 * time.Hour, 0, 0},
 	} {
@@ -378,7 +378,7 @@ func TestRecipients(t *testing.T) {
 	}
 }
 
-// Damage to the file costs the lines that it concerns, and is told.
+// Damage to the file costs the damaged lines, and is reported.
 func TestDamage(t *testing.T) {
 	w := &world{}
 	file := filepath.Join(t.TempDir(), "tls-reports")
