@@ -42,7 +42,7 @@ func tlsParameters() []parameter[Listener] {
 	return []parameter[Listener]{
 		define("tls", opt(words(word[inbound.TLSUse]{"none", inbound.TLSNone}, word[inbound.TLSUse]{"may", inbound.TLSMay}, word[inbound.TLSUse]{"require", inbound.TLSRequire})),
 			func(l *Listener) *shape.Opt[inbound.TLSUse] { return &l.TLS.Use }, shape.Opt[inbound.TLSUse]{},
-			"Whether STARTTLS is offered: not, or so that clients may use it, or so that they must before anything else; without it, relay offers it if there is a [[certificate]], and submission requires it.",
+			"The use of STARTTLS: none does not offer it, may offers it, and require refuses all mail without it; by default, relay offers it if there is a [[certificate]], and submission requires it.",
 			"Set it to require if all clients can encrypt; port 25 of a host that receives mail from the Internet must not require it (RFC 3207)."),
 		define("tls_min", words(word[uint16]{"1.0", 0x0301}, word[uint16]{"1.1", 0x0302}, word[uint16]{"1.2", 0x0303}, word[uint16]{"1.3", 0x0304}),
 			func(l *Listener) *uint16 { return &l.TLS.Min }, 0x0303,
@@ -116,7 +116,7 @@ func (l *loader) checkTLS(one *Listener, about func(parameter, message, hint str
 		}
 		hint := "add [[certificate]] with cert and key, or acme_names"
 		if use == inbound.TLSRequire && !one.TLS.Use.Set {
-			hint += `, or set tls = "none" if nobody can listen in`
+			hint += `, or set tls = "none" on a network where nothing can be intercepted`
 		}
 		about(name, "this listener needs a certificate, and there is none", hint)
 	}

@@ -48,7 +48,7 @@ var credentialParameters = []parameter[writtenCredential]{
 		func(c *writtenCredential) *credential.Protection { return &c.Protection }, credential.Verified,
 		"What a connection must be for the credential to be used.", "Lower it for servers without a valid certificate."),
 	define("secret_in_clear", flag(), func(c *writtenCredential) *bool { return &c.InClear }, false,
-		"Whether the password or token may be sent without TLS.", "Set it to true only where nobody can listen in."),
+		"Whether the password or token may be sent without TLS.", "Set it to true only on a network where nothing can be intercepted."),
 }
 
 // anyText is a text that only its user judges.

@@ -65,13 +65,13 @@ func dkimParameters() []parameter[Config] {
 			"Set it to keep keys apart from the queue, such as /etc/posthaste/dkim."),
 		define("dkim_concurrency", integer(limit[int]{min: 1, max: 1024, zero: "one fewer than there are processors, but at least one"}), func(c *Config) *int { return &c.DKIM.Concurrency }, 0,
 			"The number of signatures that are computed at once; an RSA signature keeps a processor busy for about a millisecond.",
-			"Set it to the number of processors if all mail gets RSA signatures and throughput counts more than how fast other clients are answered.").onRestart(),
+			"Set it to the number of processors if all mail gets RSA signatures and throughput matters more than the response time of other clients.").onRestart(),
 		define("dkim_sign_by_sender", flag(), func(c *Config) *bool { return &c.DKIM.BySender }, false,
-			"Whether mail whose From field has no domain with a key is signed for the domain of its envelope sender, if that has one; receivers do not count such a signature for the DMARC policy of the From field's domain.",
-			"Set it to true if you send for domains whose keys you do not have, and receivers should know whose mail it is."),
+			"Whether mail without a key for the domain of its From field is signed for the domain of its envelope sender, if that has a key; receivers do not count such a signature for the DMARC policy of the From field's domain.",
+			"Set it to true if you send for domains whose keys you do not have, so that receivers can see who is responsible for the mail."),
 		define("dkim_log_unsigned", words(word[UnsignedLog]{"info", UnsignedInfo}, word[UnsignedLog]{"warn", UnsignedWarn}, word[UnsignedLog]{"no", UnsignedNone}),
 			func(c *Config) *UnsignedLog { return &c.DKIM.Unsigned }, UnsignedInfo,
-			"The level of the line in the log for a message that is not signed while there are keys, with the reason.",
+			"The log level of the line that reports, with the reason, that a message was not signed although keys are configured.",
 			"Set it to warn if all mail should be signed, or to no if much of it is for domains without keys."),
 	}
 }

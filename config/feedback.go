@@ -23,13 +23,13 @@ type Feedback struct {
 func feedbackParameters() []parameter[Config] {
 	return []parameter[Config]{
 		define("addresses", list(feedbackAddress(), "addresses"), func(c *Config) *[]string { return &c.Feedback.Addresses }, []string{},
-			"The addresses at which reports on mail that was sent are taken in, read and counted, with those that have a recipient in them, such as bounces+jane=example.net@example.com; @bounces.example.com is all of a domain.",
+			"The addresses whose mail is read and counted as reports on sent mail; an address includes its forms with an encoded recipient, such as bounces+jane=example.net@example.com, and @bounces.example.com stands for a whole domain.",
 			"Set it to the envelope senders of your mailings, and to the address that you have given to receivers for complaints."),
 		define("verp_delimiters", delimiters(), func(c *Config) *verp.Delimiters { return &c.Feedback.Delimiters }, mustDelimiters(),
 			"The characters before a recipient in such an address, and in place of the recipient's @.",
 			"Set it to those with which your mail is sent, as verp_delimiters of Postfix."),
 		define("unparsed_to", optional(mailbox(), "for files in queue_directory"), func(c *Config) *string { return &c.Feedback.UnparsedTo }, "",
-			"Where messages to these addresses go that cannot be understood, from the null sender; otherwise the last 1,000 of them are kept in the directory feedback-unparsed.",
+			"The address to which messages that cannot be parsed are forwarded, from the null sender; without it, the last 1,000 of them are kept in the directory feedback-unparsed.",
 			"Set it to an address at which people read bounces; it must not lead back here."),
 	}
 }
@@ -124,7 +124,7 @@ func (w *warner) feedback() {
 	for _, name := range []string{"postmaster", "abuse"} {
 		for _, a := range f.Addresses {
 			if strings.EqualFold(mail.Address(a).Local(), name) {
-				w.about(fullName(tableFeedback, "addresses"), "%s is an address at which people are asked for help, and mail there would be read by nobody but this program", a)
+				w.about(fullName(tableFeedback, "addresses"), "%s is an address to which people write for help, and its mail would be read only by this program", a)
 			}
 		}
 	}

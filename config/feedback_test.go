@@ -19,7 +19,7 @@ func TestFeedback(t *testing.T) {
 		{open + "[feedback]\naddresses = [\"bounces@example.com\"]\nunparsed_to = \"Bounces+x@example.com\"\n", "come back for ever", ""},
 		{open + "[feedback]\naddresses = [\"bounces@example.com\"]\nverp_delimiters = \"@=\"\n", "not two of the characters", ""},
 		{open + "[feedback]\naddresses = [\"bounces@example.com\"]\nverp_delimiters = \"+-\"\n", "", "is read as jane-my@shop.example"},
-		{open + "[feedback]\naddresses = [\"Postmaster@example.com\"]\n", "", "read by nobody"},
+		{open + "[feedback]\naddresses = [\"Postmaster@example.com\"]\n", "", "read only by this program"},
 		{"listen = [\":25\"]\n[feedback]\naddresses = [\"bounces@example.com\"]\n", "", "local_part_limit is 64"},
 		{"local_part_limit = 200\nlisten = [\"127.0.0.1:25\"]\n[feedback]\naddresses = [\"bounces@example.com\"]\n", "", "only reports of this host itself"},
 	} {

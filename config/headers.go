@@ -41,10 +41,10 @@ func submissionParameters() []parameter[Listener] {
 			"Set it to your domain on a listener for programs that leave it out."),
 		rewriteScopeParameter(),
 		define("mt_priority_max", opt(integer(limit[int]{min: mail.PriorityMin, max: mail.PriorityMax})), func(l *Listener) *shape.Opt[int] { return &l.Submission.Priority }, shape.Opt[int]{},
-			"The highest priority that clients get who ask for one by MT-PRIORITY (RFC 6710), from -9 to 9, where 0 is that of other mail; without it, MT-PRIORITY is not offered; what a priority means is for min_mt_priority and max_mt_priority of the classes to say.",
+			"The highest priority that clients may request by MT-PRIORITY (RFC 6710), from -9 to 9, where 0 is that of other mail; by default, MT-PRIORITY is not offered; min_mt_priority and max_mt_priority of the classes say what a priority means.",
 			"Set it to 9 on a listener for programs that you trust with the order of all mail, and to 0 where clients may only ask to come later."),
 		define("future_release_max", opt(period(time.Second, limit[time.Duration]{max: inbound.FutureReleaseMax, zero: "not at all"})), func(l *Listener) *shape.Opt[time.Duration] { return &l.Submission.FutureRelease }, shape.Opt[time.Duration]{},
-			"How long clients may have a message kept before it is sent, by HOLDFOR or HOLDUNTIL (RFC 4865), which is offered unless this is 0; without it, 30d on listeners of purpose submission and submissions, and 0 on others.",
+			"The longest time for which clients may have a message held before it is sent, by HOLDFOR or HOLDUNTIL (RFC 4865), which are offered unless this is 0; by default, 30d on listeners of purpose submission and submissions, and 0 on others.",
 			"Set it to 0 if mail should never wait here for a date, to more for mail that is written long before, and on a listener of purpose relay only if all who reach it may fill the queue with mail that waits."),
 	}
 }
@@ -67,17 +67,17 @@ var headerRuleParameters = []parameter[HeaderRule]{
 		"Set it for every rule."),
 	define("action", words(word[header.Action]{"remove", header.Remove}, word[header.Action]{"replace", header.Replace}, word[header.Action]{"add", header.Add}, word[header.Action]{"add-missing", header.AddMissing}),
 		func(r *HeaderRule) *header.Action { return &r.Rule.Action }, header.Remove,
-		"What is done: remove leaves out the fields of this name, replace gives them another value, add adds a field at the end of the header, and add-missing does so if the client has sent none of this name.",
-		"Set it unless fields are to be removed."),
+		"The action: remove deletes the fields of this name, replace changes their value, add adds a field at the end of the header, and add-missing does so only if the client has sent no field of this name.",
+		"Set it unless the rule removes fields."),
 	define("match", optional(text("regular expression", `in the syntax of RE2, such as "^10\\."`, checkExpression), "for all values"), func(r *HeaderRule) *string { return &r.Rule.Match }, "",
-		"The regular expression that must be found in the value of a field for the rule to apply to it; lines that are folded are joined for that, and (?i) at the beginning ignores case.",
+		"The regular expression that must match a part of a field's value for the rule to apply to the field; folded lines are joined first, and (?i) at the beginning ignores case.",
 		"Set it if only some fields of this name are meant."),
 	define("value", optional(text("value", "at most 4096 bytes of printable ASCII, in which $1 stands for what the first group of match has found, and $$ for a dollar sign", checkFieldValue), "for remove"), func(r *HeaderRule) *string { return &r.Rule.Value }, "",
 		"The value of the field that is added or replaced.",
 		"Set it for every action except remove."),
 	define("listener", list(text("listener", `such as ["submission"]`, checkRuleListener), "listeners"), func(r *HeaderRule) *[]string { return &r.Listeners }, nil,
-		"The names of the listeners to whose mail the rule applies, \"submission_socket\" for the socket for local programs among them; none means all.",
-		"Set it if mail of your own programs, for example, is to be treated differently from that of other servers."),
+		"The names of the listeners to whose mail the rule applies; \"submission_socket\" stands for the socket for local programs, and an empty list for all listeners.",
+		"Set it if mail of your own programs, for example, must be treated differently from that of other servers."),
 }
 
 func standardHeaderRule() HeaderRule { return HeaderRule{} }

@@ -71,11 +71,11 @@ func allListenerParameters() []parameter[Listener] {
 			"The address and port, or the unix socket, on which clients are served.",
 			"Set it for every listener."),
 		define("name", text("name", `such as "submission"`, checkListenerName), func(l *Listener) *string { return &l.Name }, "",
-			"The name of the listener in the log, and in the parameter listener of a class; without it, the address is the name.",
+			"The name of the listener in the log, and in the parameter listener of a class; the default is its address.",
 			"Set it if classes or people refer to the listener."),
 		define("purpose", words(word[inbound.Purpose]{"relay", inbound.PurposeRelay}, word[inbound.Purpose]{"submission", inbound.PurposeSubmission}, word[inbound.Purpose]{"submissions", inbound.PurposeSubmissions}),
 			func(l *Listener) *inbound.Purpose { return &l.Purpose }, inbound.PurposeRelay,
-			"Who connects: relay is for other servers, which may send to relay_domains, and for mynetworks; submission is for mail programs, of which only those that may send anywhere are served (RFC 6409); submissions is the same with TLS from the first byte (RFC 8314).",
+			"The kind of clients: relay is for other servers, which may send to relay_domains, and for mynetworks; submission is for mail programs, and serves only clients that may send anywhere (RFC 6409); submissions is the same with TLS from the first byte (RFC 8314).",
 			"Set it to submission for port 587, and to submissions for port 465."),
 		define("group", optional(text("group", "a name or a number", checkGroup), "for none"), func(l *Listener) *string { return &l.Group }, "",
 			"The group, by name or number, whose members may use a unix socket in addition to the owner of the queue.",
@@ -86,13 +86,13 @@ func allListenerParameters() []parameter[Listener] {
 func forwarderParameters() []parameter[Listener] {
 	return []parameter[Listener]{
 		define("proxy_networks", list(network(), "networks"), func(l *Listener) *[]netip.Prefix { return &l.Forwarders.Proxy }, nil,
-			"The proxies that connect for clients and say so in a header of the PROXY protocol, version 1 or 2, with which each of their connections must begin; the client is the one that it names, and other connections have no header.",
-			"Set it to the addresses of a load balancer in front of the listener that sends this header, and to nothing else, since it is believed."),
+			"The proxies whose connections must begin with a header of the PROXY protocol, version 1 or 2; the header names the client, and connections from other addresses have none.",
+			"Set it to the addresses of a load balancer in front of the listener that sends this header, and to nothing else, since it is trusted."),
 		define("xclient_networks", list(network(), "networks"), func(l *Listener) *[]netip.Prefix { return &l.Forwarders.XClient }, nil,
-			"The clients that may use XCLIENT to say for whom they connect, which is then the client.",
-			"Set it to the addresses of an SMTP proxy that sends XCLIENT, and to nothing else, since it is believed."),
+			"The clients that may use XCLIENT to name the client on whose behalf they connect.",
+			"Set it to the addresses of an SMTP proxy that sends XCLIENT, and to nothing else, since it is trusted."),
 		define("xforward_networks", list(network(), "networks"), func(l *Listener) *[]netip.Prefix { return &l.Forwarders.XForward }, nil,
-			"The clients that may use XFORWARD to say from whom they have a message, which only the log shows.",
+			"The clients that may use XFORWARD to name the original client of a message, for the log only.",
 			"Set it to the addresses of content filters that give mail back through this listener."),
 	}
 }

@@ -81,7 +81,7 @@ func quotaParameters[O any](w quotaWords, of func(*O) *quota.Limits) []parameter
 			"Set it so that one sender whose mail cannot be delivered does not fill the disk."),
 		define(w.prefix+"queue_size_limit", size(limit[int64]{min: 1 << 10, zero: none("queue_size_limit")}), func(o *O) *int64 { return &of(o).Octets }, 0,
 			"The maximum size in bytes of the content in the queue for "+w.of+"; beyond it, mail is refused with 452 until some has left.",
-			"Set it, besides the number of messages, where some are large."),
+			"Set it in addition to the limit on the number of messages if some are large."),
 		define(w.prefix+"message_rate", perTime("message_rate"), func(o *O) *rate.Limits { return &of(o).MessageRate }, rate.Limits{},
 			"The maximum number of messages accepted in a span of time for "+w.of+"; beyond it, mail is refused with 450 until enough of the time has passed.",
 			"Set it to what a customer has paid for, or to several times what is usual, so that a stolen password does limited harm."),
@@ -89,7 +89,7 @@ func quotaParameters[O any](w quotaWords, of func(*O) *quota.Limits) []parameter
 			"The maximum number of recipients of the messages accepted in a span of time for "+w.of+"; beyond it, mail is refused with 450.",
 			"Set it where messages have many recipients."),
 		define(w.prefix+"recipient_limit", integer(limit[int]{min: 1, max: 1_000_000, zero: none("recipient_limit")}), func(o *O) *int { return &of(o).Recipients }, 0,
-			"The maximum number of recipients of one message for "+w.of+"; the reply has clients send the rest in another message.",
+			"The maximum number of recipients of one message for "+w.of+"; the reply makes clients send the rest in another message.",
 			"Set it lower than 100 only for clients that you know: others may not expect that (RFC 5321 4.5.3.1.8)."),
 	}
 }

@@ -40,10 +40,10 @@ func replyRuleName(r *ReplyRule) string { return r.Name }
 func replyParameters() []parameter[Config] {
 	return []parameter[Config]{
 		define("reply_classes", optional(text("path", "relative to queue_directory unless it begins with /", checkPath), "for none"), func(c *Config) *string { return &c.ReplyClasses }, "",
-			"A file with patterns that give replies their classes, which come before those of the program (docs/replies.md); it is read again at a reload.",
-			"Set it if replies have no class, or the wrong one, in the log: \"posthaste replies explain\" shows which pattern gave it."),
+			"The file with your own patterns for the classes of replies, which take precedence over the built-in patterns (docs/replies.md); a reload reads it again.",
+			"Set it if the log shows replies without a class, or with the wrong one; \"posthaste replies explain\" shows which pattern gave it."),
 		define("shipped_reply_rules", flag(), func(c *Config) *bool { return &c.ShippedReplyRules }, false,
-			"Whether the rules for large receivers that come with the program apply, behind those of [reply_rule.NAME]; \"posthaste replies rules\" shows them.",
+			"Whether the built-in rules for large receivers apply, after those of [reply_rule.NAME]; \"posthaste replies rules\" shows them.",
 			"Set it to true if you send much mail to these receivers and have no rules of your own for them."),
 	}
 }

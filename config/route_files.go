@@ -31,7 +31,7 @@ func routeFileParameters() []parameter[Config] {
 			"Set it if a program writes the routes, or if there are too many for this file."),
 		define("sender_routes_file", files, func(c *Config) *[]string { return &c.RouteFiles.Senders }, []string{},
 			"Files like those of routes_file for [sender_routes].",
-			"Set it if each of many senders has a way of its own."),
+			"Set it if many senders have routes of their own."),
 	}
 }
 

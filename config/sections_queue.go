@@ -21,7 +21,7 @@ func queueParameters() []parameter[Config] {
 			"The number of recipients that each message may always have in memory, whatever the other messages use.",
 			"Raise it if messages with many recipients stall each other."),
 		define("warmup_site_limit", count, func(c *Config) *int { return &c.WarmupSiteLimit }, warmup.Config{}.WithDefaults().SiteLimit,
-			"The number of sites that are remembered of a source that is warmed up; if all were used on one day, mail for further ones leaves from other sources.",
+			"The number of sites that are remembered for each source in its warm-up; once that many were used on one day, mail for further sites leaves from other sources.",
 			"Raise it for a source that sends to more sites on a day; a site takes about 250 bytes."),
 		define("qmgr_fudge_factor", percent(), func(c *Config) *int { return &c.Queue.FudgeFactor }, 100,
 			"The percentage of qmgr_message_recipient_limit that one message may use, if default_scheduler is round-robin.",

@@ -23,16 +23,16 @@ func tlsReportParameters() []parameter[Config] {
 	return []parameter[Config]{
 		define("organization", optional(text("name", "", line), "for no reports"), func(c *Config) *string { return &c.TLSReports.Organization }, "",
 			"The name of the organization in reports on TLS; without it, sessions are not counted and no reports are sent (docs/tls-reports.md).",
-			"Set it, with a contact, if you send enough mail that receivers gain from your reports."),
+			"Set it, together with contact, if you send enough mail for your reports to be useful to receivers."),
 		define("contact", optional(text("contact", "", line), "for from"), func(c *Config) *string { return &c.TLSReports.Contact }, "",
 			"How readers of a report reach you: a mail address, a URL or a telephone number.",
 			"Set it to an address that people read."),
 		define("from", optional(mailbox(), "for tls-reports at myhostname"), func(c *Config) *string { return &c.TLSReports.From }, "",
-			"The sender of reports that go by mail, whose domain must have a key in [dkim.NAME]; without one, reports go by HTTPS only.",
+			"The sender of reports by mail; its domain must have a key in [dkim.NAME], since without a key reports are sent by HTTPS only.",
 			"Set it to an address at a domain whose mail you sign."),
 		define("exclude", list(domain(), "domains"), func(c *Config) *[]string { return &c.TLSReports.Exclude }, []string{},
 			"Domains about which nothing is counted or reported.",
-			"Set it to domains of your own, or to those that asked you for it."),
+			"Set it to your own domains, and to domains that have asked for no reports."),
 	}
 }
 
