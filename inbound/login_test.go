@@ -274,6 +274,34 @@ func TestPasswordsWait(t *testing.T) {
 	})
 }
 
+// A password that waits to be checked is not checked any more if others have guessed too often meanwhile: whoever
+// sends a thousand guesses at once would otherwise have them all tried. The right one is no exception, or it would
+// be known by that.
+func TestGuessesWhileOneWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Auth: AuthConfig{Concurrency: 1}}
+		cfg.Auth.Guesses.Limit = 5
+		ts := startLogin(t, cfg)
+		ts.logins.slots <- struct{}{}
+		c, other := ts.connect(t, "192.0.2.1", clientTLS()), ts.connect(t, "198.51.100.1", clientTLS())
+		c.say("AUTH PLAIN " + plainText("alice", "sesame"))
+		other.say("AUTH PLAIN " + plainText("bob@b.example", "sesame"))
+		synctest.Wait() // until both wait
+		for range cfg.Auth.Guesses.Limit {
+			ts.logins.failed(netip.MustParsePrefix("192.0.2.1/32"), "nobody")
+		}
+		<-ts.logins.slots
+		c.hear("454 4.7.0")
+		other.hear("235 ")
+		c.Close()
+		other.Close()
+		ts.end(t)
+		if n := ts.Counters(); n.Logins != 1 || n.LoginFailed != 0 || n.LoginLater != 1 {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
 // A proxy that has let a user in says so with XCLIENT; STARTTLS and another XCLIENT forget
 // it. What is not a user's name ends the session.
 func TestLoginByProxy(t *testing.T) {

@@ -58,7 +58,7 @@ func newConn(c *Client, config *TransportConfig, o mail.Opening, hello string, s
 	label := hostLabel(o.Host)
 	sc := client.Config{Hello: hello, Peer: label, Level: sessionLevel(o.Level), InFlight: o.InFlight, TLS: protect.use(), LMTP: config.LMTP}
 	if protect.login != nil {
-		sc.Auth = protect.login.begin()
+		sc.Auth, sc.Hide = protect.login.begin(), protect.login.redactor.Redact // in any reply, not only to AUTH
 	}
 	if !c.cfg.AllowSelf && !config.LMTP { // the mailboxes of a mail server may have its name
 		sc.Self = c.cfg.Self

@@ -19,7 +19,8 @@ type login struct {
 	token        credential.Secret
 	kept         bool // the token has been used before
 	conversation *credential.Conversation
-	refused      bool // by the server, for good
+	redactor     *credential.Redactor // of what the server says on the connection
+	refused      bool                 // by the server, for good
 }
 
 // loginOf returns how a connection is authenticated by a credential, nil for none, and raises
@@ -68,7 +69,7 @@ func raise(p *protection, demanded credential.Protection) (why string) {
 
 // begin begins to authenticate on a new connection.
 func (l *login) begin() client.Authenticator {
-	l.conversation, l.refused = credential.NewConversation(l.held, l.token), false
+	l.conversation, l.redactor, l.refused = credential.NewConversation(l.held, l.token), l.held.Redactor(l.token), false
 	return l.conversation
 }
 
@@ -92,7 +93,7 @@ func (c *Client) unauthenticated(f *client.Failure, l *login, h mail.Host) {
 	if l == nil {
 		return
 	}
-	f.Reply = l.conversation.Clean(f.Reply)
+	f.Reply.Text = l.redactor.Redact(f.Reply.Text) // our own words may quote what the server has said
 	if f.Kind != client.FailAuth {
 		return
 	}

@@ -54,6 +54,10 @@ const (
 // and rejecting its answer would resend mail that it has accepted. A line that
 // ends in a bare LF is accepted like one that ends in CRLF.
 type ReplyParser struct {
+	// Hide, unless it is nil, is applied to the text of each reply that Reply returns, before anything is
+	// escaped or truncated: it replaces what must not be shown.
+	Hide func(text string) string
+
 	state  replyState
 	column uint8  // digits of the current line read so far
 	more   bool   // the current line has a "-"
@@ -130,6 +134,9 @@ func (p *ReplyParser) Reply(by string) mail.Reply {
 			text = trimStatus(text, status)
 		}
 	}
+	if p.Hide != nil {
+		text = p.Hide(text)
+	}
 	if !plainText(text) {
 		text = mail.CleanText(escaped(text))
 	}
@@ -142,7 +149,7 @@ func (p *ReplyParser) reset() {
 	if cap(text) > ReplyLineMax {
 		text = nil // an EHLO reply or a flood, which an idle session need not keep
 	}
-	*p = ReplyParser{text: text}
+	*p = ReplyParser{Hide: p.Hide, text: text}
 }
 
 // takeOctet handles an octet outside the text of a line.

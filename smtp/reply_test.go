@@ -225,3 +225,23 @@ func BenchmarkReplyParser(b *testing.B) {
 		}
 	}
 }
+
+// What must not be shown is replaced in every reply before anything makes it hard to find: octets that are
+// escaped, a status in front of a line, or the end of what is kept.
+func TestReplyHides(t *testing.T) {
+	p := &ReplyParser{Hide: func(text string) string { return strings.ReplaceAll(text, "se\tcret", "[gone]") }}
+	long := strings.Repeat("x", mail.ReplyTextMax-3)
+	for _, c := range []struct{ input, want string }{
+		{"250 2.0.0 a se\tcret b\r\n", "250 2.0.0 a [gone] b"},
+		{"550-5.1.1 se\tcret\r\n550 5.1.1 se\tcret\r\n", "550 5.1.1 [gone] / [gone]"},
+		{"250 " + long + "se\tcret\r\n", "250 " + mail.CutText(long+"[gone]", mail.ReplyTextMax)},
+		{"250 se cret\r\n", "250 se cret"},
+	} {
+		if _, done, err := p.Feed([]byte(c.input)); !done || err != nil {
+			t.Fatalf("%q: %v %v", c.input, done, err)
+		}
+		if got := p.Reply("mx").String(); got != c.want {
+			t.Errorf("%q becomes %q, want %q", c.input, got, c.want)
+		}
+	}
+}

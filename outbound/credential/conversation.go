@@ -30,7 +30,6 @@ type Conversation struct {
 
 	mechanism string
 	client    exchange
-	said      []Secret // that has the password or token
 }
 
 // NewConversation returns a conversation. The token is that of Held.Token, empty for a credential
@@ -65,16 +64,7 @@ func (v *Conversation) start(m string) (mechanism string, initial []byte, err er
 		return "", nil, err
 	}
 	initial, err = v.client.start()
-	v.note(initial)
 	return m, initial, err
-}
-
-// note keeps a response that shows the secret, for Clean. The number of responses is bounded by
-// the session.
-func (v *Conversation) note(response []byte) {
-	if shows(v.mechanism) {
-		v.said = append(v.said, NewSecret(string(response)))
-	}
 }
 
 func (v *Conversation) clientOf(m string) (exchange, error) {
@@ -111,25 +101,13 @@ func (v *Conversation) noMechanism(offered []string, encrypted bool) error {
 }
 
 // Answer returns the response to a challenge.
-func (v *Conversation) Answer(challenge []byte) ([]byte, error) {
-	response, err := v.client.next(challenge)
-	v.note(response)
-	return response, err
-}
+func (v *Conversation) Answer(challenge []byte) ([]byte, error) { return v.client.next(challenge) }
 
 // Complete reports whether the server has proved to know the password, too, if the mechanism has
 // it do that.
 func (v *Conversation) Complete() bool {
 	s, proves := v.client.(*scramClient)
 	return !proves || s.conversation.Valid()
-}
-
-// Clean returns a server's reply without secrets: some servers repeat what they were sent.
-func (v *Conversation) Clean(r mail.Reply) mail.Reply {
-	for _, s := range append([]Secret{v.held.Password, v.token}, v.said...) {
-		r.Text = s.redact(r.Text)
-	}
-	return r
 }
 
 // binding returns what a mechanism is bound to a connection by (RFC 5929, RFC 9266).
@@ -236,7 +214,11 @@ func (c cramMD5) next(challenge []byte) ([]byte, error) {
 type plain struct{ credential *Credential }
 
 func (p plain) start() ([]byte, error) {
-	return []byte("\x00" + p.credential.User + "\x00" + p.credential.Password.reveal()), nil
+	return plainResponse(p.credential.User, p.credential.Password), nil
+}
+
+func plainResponse(user string, password Secret) []byte {
+	return []byte("\x00" + user + "\x00" + password.reveal())
 }
 
 func (p plain) next([]byte) ([]byte, error) {
@@ -270,12 +252,14 @@ type bearer struct {
 	mechanism string
 }
 
-func (b *bearer) start() ([]byte, error) {
-	if b.mechanism == XOAuth2 {
-		return []byte("user=" + b.user + "\x01auth=Bearer " + b.token.reveal() + "\x01\x01"), nil
+func (b *bearer) start() ([]byte, error) { return bearerResponse(b.mechanism, b.user, b.token), nil }
+
+func bearerResponse(mechanism, user string, token Secret) []byte {
+	if mechanism == XOAuth2 {
+		return []byte("user=" + user + "\x01auth=Bearer " + token.reveal() + "\x01\x01")
 	}
-	user := strings.NewReplacer("=", "=3D", ",", "=2C").Replace(b.user) // RFC 5801 4
-	return []byte("n,a=" + user + ",\x01auth=Bearer " + b.token.reveal() + "\x01\x01"), nil
+	user = strings.NewReplacer("=", "=3D", ",", "=2C").Replace(user) // RFC 5801 4
+	return []byte("n,a=" + user + ",\x01auth=Bearer " + token.reveal() + "\x01\x01")
 }
 
 func (b *bearer) next([]byte) ([]byte, error) {

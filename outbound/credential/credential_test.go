@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	for _, value := range []any{h.Password, &h.Password, h.Credential, h, *v, v.said, struct{ s Secret }{h.Password}, map[string]Secret{"x": h.Password}, v.client, *scrammed, scrammed.client} {
+	for _, value := range []any{h.Password, &h.Password, h.Credential, h, *v, h.Redactor(NewSecret("token of " + pass)), *h.Redactor(Secret{}), h.seen, struct{ s Secret }{h.Password}, map[string]Secret{"x": h.Password}, v.client, *scrammed, scrammed.client} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			fmt.Fprintf(&log, verb, value)
 		}
@@ -424,16 +425,50 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// Replies are cleaned of what was sent, in any form that was sent.
-func TestClean(t *testing.T) {
-	v := NewConversation(&Held{Credential: password("office", "*")}, Secret{})
-	if _, _, err := v.Begin([]string{Plain}, true); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{"bad password correct horse", "cannot parse AG1pYQBjb3JyZWN0IGhvcnNl", "Y29ycmVjdCBob3JzZQ== is wrong"} {
-		got := v.Clean(mail.Reply{Code: 535, Text: text}).Text
-		if !strings.Contains(got, hidden) || strings.Contains(got, "horse") || strings.Contains(got, "Y29y") || strings.Contains(got, "AG1p") {
-			t.Errorf("%q becomes %q", text, got)
+// What servers say is cleaned of what they were sent, in any form that was sent; of a token also after there is
+// another.
+func TestRedactor(t *testing.T) {
+	h := &Held{Credential: password("office", "*")}
+	long := strings.Repeat("x", mail.ReplyTextMax)
+	for _, row := range []struct{ text, want string }{
+		{"250 fine", "250 fine"},
+		{"bad password correct horse", "bad password [secret]"},
+		{"correct horsecorrect horse correct hors", "[secret][secret] correct hors"},
+		{"cannot parse AG1pYQBjb3JyZWN0IGhvcnNl", "cannot parse [secret]"},
+		{"Y29ycmVjdCBob3JzZQ== is wrong, Y29ycmVjdCBob3JzZQ too", "[secret] is wrong, [secret] too"},
+		{"\x00mia\x00correct horse", "\x00mia\x00[secret]"},
+		{"one\ncorrect horse\ntwo", "one\n[secret]\ntwo"},
+		{long + "correct hors", long + "[secret]"}, // the line was cut
+		{long + "AG1pYQBjb3", long + "[secret]"},
+		{long + "cor", long + "cor"},
+		{"correct hors\n" + long + "correct horse\n" + long + "correct", "correct hors\n" + long + "[secret]\n" + long + "[secret]"},
+	} {
+		if got := h.Redactor(Secret{}).Redact(row.text); got != row.want {
+			t.Errorf("%q becomes %q, want %q", row.text, got, row.want)
 		}
+	}
+	short := &Held{Credential: Credential{User: "mia", Password: NewSecret("abc")}}
+	if got := short.Redactor(Secret{}).Redact("abc"); got != "abc" || short.Redactor(Secret{}) != nil {
+		t.Errorf("%q", got)
+	}
+	tokens := &Held{Credential: Credential{User: "a=b", Token: TokenSource{File: "/x"}}}
+	first := tokens.Redactor(NewSecret("ya29.first"))
+	for i := range tokensRedacted {
+		if got := tokens.Redactor(NewSecret(fmt.Sprintf("ya29.token%d", i))).Redact("ya29.first"); (got == hidden) != (i < tokensRedacted-1) {
+			t.Errorf("after %d other tokens the first is shown as %q", i+1, got)
+		}
+	}
+	if first.Redact("ya29.first ya29.token3") != "[secret] ya29.token3" {
+		t.Error("a redactor changes")
+	}
+	for _, mechanism := range []string{XOAuth2, OAuthBearer} {
+		response, err := (&bearer{user: "a=b", token: NewSecret("ya29.token3"), mechanism: mechanism}).start()
+		text := base64.StdEncoding.EncodeToString(response)
+		if got := tokens.Redactor(NewSecret("ya29.token3")).Redact("no " + text + "; " + string(response)); err != nil || strings.Contains(got, "ya29") || strings.Contains(got, text) {
+			t.Errorf("%s: %q", mechanism, got)
+		}
+	}
+	if again := tokens.Redactor(NewSecret("ya29.token3")); tokens.Redactor(NewSecret("ya29.token3")) != again {
+		t.Error("each connection has a redactor of its own")
 	}
 }

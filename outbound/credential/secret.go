@@ -1,10 +1,5 @@
 package credential
 
-import (
-	"encoding/base64"
-	"strings"
-)
-
 // A Secret is a text that nothing prints. The zero Secret is empty.
 type Secret struct {
 	// A pointer, because package fmt does not call methods of values in unexported fields, and
@@ -44,17 +39,3 @@ func (s Secret) GoString() string { return hidden }
 
 // MarshalText returns a placeholder.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
-
-// redactMin is the length from which on a secret is looked for in a text: to replace all letters
-// "a" would say that it is one.
-const redactMin = 4
-
-// redact replaces a secret, as it is and in base64, in what a server has said: some repeat what they
-// were sent.
-func (s Secret) redact(text string) string {
-	plain := s.reveal()
-	if len(plain) < redactMin {
-		return text
-	}
-	return strings.NewReplacer(plain, hidden, base64.StdEncoding.EncodeToString([]byte(plain)), hidden).Replace(text)
-}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/route"
@@ -47,6 +48,11 @@ type bySender map[string]*Held
 type Held struct {
 	Credential
 	tokens tokens
+
+	mu       sync.Mutex
+	known    bool      // redactor is that of the password and seen
+	redactor *Redactor // nil if there is nothing to look for
+	seen     []Secret  // tokens, the last ones
 }
 
 // NewTable returns a table. It fails if a credential is not valid, or two have the same name, or the same

@@ -71,6 +71,9 @@ type Config struct {
 	TLS TLSUse
 	// Auth, if not nil, authenticates the session before any mail. Without success there is none.
 	Auth Authenticator
+	// Hide, unless it is nil, is applied to the text of each reply of the server before it is passed on: some
+	// servers repeat what they were sent, and that may have been a password.
+	Hide func(text string) string
 	// InFlight is the maximum number of unanswered messages at level Stream, and
 	// so of Doubtful ones if the connection is lost. The default is
 	// InFlightDefault, the maximum InFlightMax; 1 is treated as 2. A host that
@@ -164,6 +167,7 @@ func New(cfg Config) *Session {
 	}
 	cfg.InFlight = min(max(cfg.InFlight, 2), InFlightMax)
 	s := &Session{cfg: cfg}
+	s.parser.Hide = cfg.Hide
 	if cfg.TLS == TLSImplicit {
 		s.phase = phaseHandshake
 	}
