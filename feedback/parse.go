@@ -69,7 +69,7 @@ func (p *parser) entity(header fields, body []byte, depth int) error {
 	}
 	boundary := parameters["boundary"]
 	if boundary == "" {
-		return unknown("its parts cannot be told apart, because its Content-Type has no boundary")
+		return unknown("its parts cannot be separated, because its Content-Type has no boundary")
 	}
 	parts, err := p.split(body, boundary)
 	if err != nil {
@@ -248,7 +248,7 @@ func incidents(text string) uint {
 }
 
 // returnedField is a field of the returned message by which one large receiver names the recipient
-// who complained, in a message that is no feedback report (JMRP).
+// that complained, in a message that is not a feedback report (JMRP).
 const returnedField = "x-hmxmroriginalrecipient"
 
 // returned reads a complaint of this form, and reports whether it is one.

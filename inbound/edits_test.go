@@ -136,9 +136,9 @@ func TestRewriting(t *testing.T) {
 	})
 }
 
-// Who gets a copy of somebody's mail and is also named by the client gets what the client has asked
-// for, whoever comes first: a report if his mail fails. Before, one who was added as a copy first kept
-// "no reports".
+// A recipient that gets a copy and is also named by the client gets the NOTIFY that the client has
+// asked for, in either order: a report if the mail fails. Before, a recipient that was added as a copy
+// first kept "no reports".
 func TestCopyIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := startRewriting(t, Config{}, rewrite.Config{

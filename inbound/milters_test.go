@@ -127,8 +127,8 @@ func (d *memoryDraft) addresses() string {
 	return strings.Join(list, " ")
 }
 
-// What filters want of the recipients, where they may remove some and where they may not, with and
-// without aliases: nobody gets a message twice, whoever has added him, and nobody who was removed gets it.
+// The changes of recipients that filters request, where they may remove some and where they may not,
+// with and without aliases: no recipient gets a message twice, and none that was removed gets it.
 func TestRecipientsByFilter(t *testing.T) {
 	t.Parallel()
 	rules, err := rewrite.New(rewrite.Config{Origin: "b.example", Aliases: []rewrite.Map{aliases{"team@b.example": "x@b.example y@b.example"}}, AlwaysBcc: "archive@b.example"})
@@ -142,7 +142,7 @@ func TestRecipientsByFilter(t *testing.T) {
 		rewrite bool
 		given   string
 		changes string // of recipients: + or -, and the address
-		want    string // "" if nobody is left
+		want    string // "" if no recipient is left
 	}{
 		{"one more", add, false, "a", "+<n@c.example>", "a@b.example n@c.example"},
 		{"one that is there", add, false, "a b", "+b@B.example +a@b.example +n@c.example +n@c.example", "a@b.example b@b.example n@c.example"},

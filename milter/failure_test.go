@@ -151,8 +151,8 @@ func TestEightBitOfFailure(t *testing.T) {
 	}
 }
 
-// A milter is restarted between two messages of a client: it is told of both, and the client
-// notices nothing, whatever on_failure says. One that closes the connection at each message fails.
+// A milter is restarted between two messages of a client: it sees both, and the client notices
+// nothing, whatever on_failure says. One that closes the connection at each message fails.
 func TestRestartBetweenMessages(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -200,8 +200,8 @@ func TestSpellingOfDomains(t *testing.T) {
 	}
 }
 
-// What Verify remembers of a domain outlives its records, and is no way for mail: who would send
-// something must look again, and then knows how the connection is to be secured.
+// What Verify remembers of a domain outlives its records, and is not a route for mail: to send mail, the
+// domain must be looked up again, and that lookup says how the connection must be secured.
 func TestVerdictIsNoWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, zone)

@@ -171,10 +171,10 @@ func statuses(t *testing.T, box *mailbox) map[string]string {
 	return got
 }
 
-// Two daemons over sockets. Mail with REQUIRETLS goes on with REQUIRETLS to a server that is known and
-// offers it, by DNSSEC, by DANE, by a policy in mode enforce, or by the operator's word, and to nobody else: all
-// other mail is returned at once, with the reason, although reports go in plaintext to a host that has no more. No
-// octet of it goes to the plaintext receiver.
+// Two daemons over sockets. Mail with REQUIRETLS is sent with REQUIRETLS to a server that offers it and is known by
+// DNSSEC, by DANE, by a policy in mode enforce, or by the operator's configuration, and to no other: all other mail is
+// returned at once, with the reason, although reports are sent in plaintext to a host that offers nothing better. No
+// byte of it goes to the plaintext receiver.
 func TestRequireTLSBetweenDaemons(t *testing.T) {
 	t.Parallel()
 	w := newSecureWorld(t)
@@ -225,7 +225,7 @@ func TestRequireTLSBetweenDaemons(t *testing.T) {
 		t.Error("the log does not say what was asked for")
 	}
 
-	// Without TLS nobody is promised anything (RFC 8689 2).
+	// Without TLS, REQUIRETLS is not offered (RFC 8689 2).
 	c := r.dial()
 	defer c.Close()
 	if got := c.Send(required("<clear>", "a@good.secure.test")); got.Fate != feed.Refused || got.Reply.Code != 530 || got.Reply.Status.String() != "5.7.10" {
