@@ -30,8 +30,9 @@ effect, such as a limit that a stricter one keeps from being reached, cause a
 warning, and so do certificates that expire within 14 days.
 
 The files that the configuration names are read, too: certificates, users, maps,
-credentials, and private keys. Run the command as the user that runs the daemon: it
-must be able to read them, and a group that may read secrets must be one of its own.
+credentials, and private keys. Run the command as the user that runs the daemon, who
+must be able to read them. A group that can read a file with secrets must be one of
+that user's groups.
 
 Run it before a reload: if the new configuration has a mistake, the daemon keeps
 the old one, and only its log says so.`,

@@ -25,11 +25,11 @@ func newCheckCommand() *cobra.Command {
 		Use:        "check [DOMAIN]",
 		SuggestFor: []string{"test", "verify", "testkey"},
 		Short:      "Check the records of the keys in the DNS",
-		Long: `Ask the DNS, through the name servers of the configuration, for the record of each key or
-of the keys for one domain, and say what is wrong with it. A message is signed with each key
-and verified with the record, by another implementation than the one that signs. For each
-domain whose mail is signed, the DMARC policy is looked up, too: a signature in the name of
-another domain may not count for it.
+		Long: `Look up the record of each key, or of the keys for one domain, with the name servers of the
+configuration, and report what is wrong with it. The command signs a message with each key and
+verifies the signature with the record, by another implementation than the daemon's. It also
+looks up the DMARC policy of each domain whose mail is signed, because a signature in the name
+of another domain may not count for that policy.
 
 The exit status is 1 if something is wrong. Advice does not count as wrong.`,
 		Args: cobra.MaximumNArgs(1),

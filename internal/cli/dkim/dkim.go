@@ -16,8 +16,8 @@ import (
 
 // NewCommand returns the commands about keys of signatures.
 func NewCommand() *cobra.Command {
-	cmd := command.Group("dkim", "Make keys that sign mail, and check their records", `Make private keys, print the records that publish them, and check what the DNS has.
-How the daemon uses keys is in docs/dkim.md.`,
+	cmd := command.Group("dkim", "Make signing keys for mail, and check their records", `Make private keys, print the records that publish them, and check what the DNS has.
+docs/dkim.md describes how the daemon uses keys.`,
 		newKeygenCommand(), newRecordsCommand(), newCheckCommand())
 	cmd.SuggestFor = []string{"opendkim", "sign"}
 	return cmd

@@ -40,12 +40,11 @@ func newKeygenCommand() *cobra.Command {
 		Short:      "Make private keys for a domain, and print their records",
 		Long: `Make private keys with which mail from a domain is signed: one for RSA with 2048 bits,
 which all receivers verify, and one for Ed25519, which some do. Each has a selector of its
-own. The files can be read by their owner only, and no file is ever replaced. Those that root
-makes belong to the owner of their directory, who should be the user that runs the daemon.
+own. Only their owner can read the files, and no file is ever replaced. If root makes them,
+they belong to the owner of their directory, which should be the user that runs the daemon.
 
-It prints the records to publish, and the tables to add to the configuration once the records
-can be seen: "posthaste dkim check" says when. The tables may be added at once with a
-valid_from some days ahead.`,
+The command prints the records to publish and the tables for the configuration. Add the tables
+when "posthaste dkim check" finds the records, or at once with a valid_from some days ahead.`,
 		Example: `  posthaste dkim keygen example.com --config posthaste.toml
   posthaste dkim keygen example.com --selector 2027-05 --type rsa --directory /etc/posthaste/dkim`,
 		Args: cobra.ExactArgs(1),

@@ -18,9 +18,9 @@ func newRecordsCommand() *cobra.Command {
 		SuggestFor: []string{"record", "records", "txt", "zone"},
 		Short:      "Print the records that publish the keys",
 		Long: `Print the records that publish the keys of the configuration, or those for one domain, as
-lines of a zone file. Long records are split into strings of at most 255 bytes, which the DNS
-demands and receivers join again; forms of providers that take a text want it in one piece,
-without the quotes and the spaces between them.`,
+lines of a zone file. Long records are split into strings of at most 255 bytes, as the DNS
+requires; receivers join them again. If you enter a record in a provider's web form, write it in
+one piece, without the quotes and the spaces between the strings.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, ring, err := readKeys(path)

@@ -22,14 +22,14 @@ func newFlowsCommand(p *socket.Finder) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "flows [flags]",
 		SuggestFor: []string{"tenants", "classes", "senders"},
-		Short:      "List who sends, and what they share",
-		Long: `List the flows that the scheduler has mail of or remembers, the ones with the most
-waiting deliveries first. WAIT is how long half of the deliveries, and 99 of 100, have
-waited at most between coming into core and their start, rounded up to a power of two.
+		Short:      "List the flows of mail, their waits and their shares",
+		Long: `List the flows that have mail in core or had some lately, those with the most waiting
+deliveries first. WAIT is the median and the 99th percentile of the time between a
+delivery's coming into core and its start, rounded up to a power of two.
 
-Below each flow are the destinations for which it waits. Where several flows want more
-than a destination takes, they take turns: the share is what the flow is entitled to
-there, and its next delivery starts after at most so many of other flows.
+Below each flow are the destinations for which it waits. If flows have more mail than a
+destination accepts, they take turns. The line shows the share to which the flow is
+entitled, and how many deliveries of other flows its next one may have to wait for.
 
 Mail that was not classified is in no flow.`,
 		Example: `  posthaste queue flows

@@ -27,8 +27,8 @@ func newQuotasCommand(p *socket.Finder) *cobra.Command {
 Those that are closest to a limit come first. A tenant or flow without limits of its own is
 listed if it is among those with the most mail waiting, or has sent something lately.
 
-REFUSED is how many commands and messages were refused because of any of the limits,
-since the start of the daemon.`,
+REFUSED is the number of commands and messages that were refused because of any of the
+limits since the daemon started.`,
 		Example: `  posthaste queue quotas
   posthaste queue quotas --kind tenant --name acme
   posthaste queue quotas --json | jq -r 'select(.refused > 0).name'`,

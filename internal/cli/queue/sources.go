@@ -22,12 +22,12 @@ func newSourcesCommand(p *socket.Finder) *cobra.Command {
 		Use:        "sources [flags]",
 		SuggestFor: []string{"source", "pools", "addresses"},
 		Short:      "List the addresses that mail leaves from, and what they send",
-		Long: `List the sources of the configuration, in its order: what each has waiting, under
-way and open, and what became of its recipients today (UTC), or since the start if that
-was later. Below each source are its addresses and the pools that have it. An address
+		Long: `List the sources in the order of the configuration. Each line shows how many recipients,
+deliveries and connections the source has, and the outcomes of its recipients today (UTC),
+or since the start if that was later. Below it are its addresses and its pools. An address
 that cannot be used on this machine is withdrawn and tried again after a pause; until
-then its mail leaves from the other sources of its pool. Of a source that is warmed up
-it shows where it is in its plan; with --sites also at the sites with the most messages
+then its mail leaves from the other sources of its pool. For a source in its warm-up, the
+list shows the day of the plan, and with --sites also the sites with the most messages
 today.`,
 		Example: `  posthaste queue sources
   posthaste queue sources --sites 10

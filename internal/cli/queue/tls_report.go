@@ -19,9 +19,10 @@ func newTLSReportCommand(p *socket.Finder) *cobra.Command {
 		Use:        "tls-report [flags]",
 		SuggestFor: []string{"tlsrpt"},
 		Short:      "Show the reports on TLS that domains would get",
-		Long: `List the domains of which sessions were counted on a day, or print the report on one of
+		Long: `List the domains whose sessions were counted on a day, or print the report about one of
 them as JSON (RFC 8460), as it would be sent now. Days are in UTC. Counts are kept until
-their report was sent or dropped; domains that publish no wish for reports are forgotten then.`,
+their report has been sent or dropped, or until the daemon finds that the domain does not
+ask for reports.`,
 		Example: `  posthaste queue tls-report
   posthaste queue tls-report --date 2026-11-23 --domain example.com | jq .policies`,
 		Args: cobra.NoArgs,

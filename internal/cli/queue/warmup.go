@@ -22,9 +22,9 @@ func newWarmupCommand(p *socket.Finder) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "warmup SOURCE [flags]",
-		Short: "Change where a source is in its warm-up",
-		Long: `Change where a source is in its warm-up: at all sites, also those that it has not sent
-to yet, or at one. What was sent today counts in any case. The order is kept over
+		Short: "Change the progress of a source's warm-up",
+		Long: `Change the progress of a source's warm-up, at one site or at all of them, including those
+to which it has not sent yet. What was sent today counts in any case. The order is kept over
 restarts. "queue sources --sites 10" shows the result, and the names of the sites.
 
 Mail that was deferred because an allowance was used up waits until the day ends, also
@@ -62,9 +62,9 @@ if the order allows more. "queue flush --error 'warm-up of SOURCE'" tries it now
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Site, "site", "", "only at this `site`, by its nexthop; all sites without it")
+	f.StringVar(&o.Site, "site", "", "only at this `site`, named by its nexthop (default: all sites)")
 	f.IntVar(&o.Day, "day", 0, "go on with this `day` of the plan, from 1 on; beyond the last, warm")
-	f.BoolVar(&pause, "pause", false, "keep the allowance as it is, whatever happens")
+	f.BoolVar(&pause, "pause", false, "keep the allowance as it is until --resume")
 	f.BoolVar(&resume, "resume", false, "go on with a plan that was paused")
 	f.BoolVar(&reset, "reset", false, "begin the plan again")
 	return cmd

@@ -63,8 +63,8 @@ func NewCommand() *cobra.Command {
 receiver slow or limited, or let it refuse mail or close connections. A route such
 as "slow.test" = "smtp:[127.0.0.1]:2526" sends mail to it.
 
-It stores nothing and has no access control, so it is not for a network that others
-can reach: without --listen it listens on the loopback interface only.
+It stores nothing and has no access control, so do not let it listen on a network that
+others can reach. Without --listen, it listens on the loopback interface only.
 
 It prints its counts every few seconds if they have changed, and a summary when it is
 stopped by SIGINT (Ctrl-C) or SIGTERM.`,

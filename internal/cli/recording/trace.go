@@ -27,7 +27,7 @@ const exitTraceInput exit.Code = 2
 func NewTraceCommand() *cobra.Command {
 	return command.Group("trace", "Show, replay, compare, cut and shrink recordings of the scheduler", `A trace has all events that the scheduler received and all its actions, one per
 line. "posthaste serve --trace FILE" and "posthaste sim --trace FILE" record one.
-docs/testing.md describes how to make a test of a trace.
+docs/testing.md describes how to turn a trace into a test.
 
 FILE "-" is standard input.`,
 		newTraceShowCommand(), newTraceReplayCommand(), newTraceDiffCommand(), newTraceCutCommand(), newTraceShrinkCommand())

@@ -20,7 +20,7 @@ import (
 
 // NewCommand returns the commands about replies.
 func NewCommand() *cobra.Command {
-	cmd := command.Group("replies", "Show what replies of receivers mean, and which rules apply", `Show the class of a reply, the pattern that gives it, and the rule that applies. Classes,
+	cmd := command.Group("replies", "Show what replies of receivers mean, and which rules apply", `Show the class of a reply, the pattern that assigns it, and the rule that applies. Classes,
 patterns and rules are described in docs/replies.md.`,
 		newExplainCommand(), newPatternsCommand(), newRulesCommand())
 	cmd.SuggestFor = []string{"bounces", "classify", "classes"}
@@ -64,8 +64,8 @@ func newExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain REPLY",
 		Short: "Show the class of a reply, and the rule that applies",
-		Long: `Show the class of a reply and the pattern that gives it, and the rule that applies if a
-host said so in a transaction. The reply is written as in the log, with " / " between
+		Long: `Show the class of a reply, the pattern that assigns it, and the rule that applies if a
+host sends this reply in a transaction. The reply is written as in the log, with " / " between
 its lines.`,
 		Example: `  posthaste replies explain "421 4.7.28 unusual rate of unsolicited mail" --mx gmail-smtp-in.l.google.com`,
 		Args:    cobra.ExactArgs(1),
@@ -75,7 +75,7 @@ its lines.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&q.config, "config", "c", "", "configuration file (TOML) with rules")
-	f.StringVar(&q.mx, "mx", "mx.example.com", "the `host` that said so")
+	f.StringVar(&q.mx, "mx", "mx.example.com", "the `host` that sent the reply")
 	f.StringVar(&q.transport, "transport", "smtp", "the `transport` of the mail")
 	f.BoolVar(&q.asJSON, "json", false, "print JSON")
 	return cmd

@@ -24,9 +24,9 @@ func newFeedbackCommand(p *socket.Finder) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "feedback",
 		Short: "Show how many bounces and complaints came back",
-		Long: `Show how many recipients the daemon has had reports about at the addresses of [feedback],
-by the class of the reply or the type of the complaint, or by something else. Days are
-in UTC; counts of 35 days are kept.`,
+		Long: `Show the number of recipients about whom reports came to the addresses of [feedback], by
+the class of the reply or the type of the complaint, or by another property (--by). Days
+are in UTC; counts of 35 days are kept.`,
 		Example: `  posthaste report feedback --since 7d --by receiver
   posthaste report feedback --by tenant --json`,
 		Args: cobra.NoArgs,

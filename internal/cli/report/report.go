@@ -11,8 +11,8 @@ import (
 
 // NewCommand returns the commands about reports.
 func NewCommand() *cobra.Command {
-	cmd := command.Group("report", "Read reports that come back about mail", `Read delivery status notifications and complaints about mail that was sent. How the daemon
-takes them in is described in docs/feedback.md.`,
+	cmd := command.Group("report", "Read reports that come back about mail", `Read delivery status notifications and complaints about mail that was sent. docs/feedback.md
+describes how the daemon receives them.`,
 		newParseCommand(), newFeedbackCommand(&socket.Finder{}))
 	cmd.SuggestFor = []string{"bounce", "dsn", "arf", "complaints"}
 	return cmd

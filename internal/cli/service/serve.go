@@ -41,8 +41,8 @@ finished the deliveries in progress, but no later than after shutdown_time. A
 second signal stops it at once: no mail is lost, but deliveries in progress are
 repeated after the next start.
 
---trace records all events and actions of the scheduler, to be shown and replayed
-with "posthaste trace". An existing file is renamed to FILE.old. If writing the
+--trace records all events and actions of the scheduler; "posthaste trace" shows
+and replays them. An existing file is renamed to FILE.old. If writing the
 file fails later, the recording ends and the log says so; delivery continues.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

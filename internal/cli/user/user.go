@@ -26,7 +26,7 @@ import (
 func NewCommand() *cobra.Command {
 	return command.Group("user", "Add, list and remove the users who may log in", `Change and list the users who may log in on listeners with AUTH. They are in the file that the
 parameter users names. The daemon notices a change within seconds.
-More is in docs/authentication.md.`,
+See docs/authentication.md.`,
 		newAddCommand(), newPasswdCommand(), newListCommand(), newRemoveCommand())
 }
 
@@ -72,7 +72,7 @@ type secret struct {
 
 func (s *secret) flags(f *pflag.FlagSet) {
 	f.BoolVar(&s.stdin, "stdin", false, "read the password from the first line of the standard input, without asking")
-	f.BoolVar(&s.noSCRAM, "no-scram", false, "store no keys for SCRAM: whoever steals the file then has only a hash that is much harder to break")
+	f.BoolVar(&s.noSCRAM, "no-scram", false, "store no keys for SCRAM: a stolen file then contains only a hash that is much harder to break")
 	f.BoolVar(&s.onlySCRAM, "only-scram", false, "store no hash for PLAIN and LOGIN")
 }
 
@@ -135,9 +135,9 @@ func newAddCommand() *cobra.Command {
 		Use:        "add NAME",
 		SuggestFor: []string{"create", "new", "useradd"},
 		Short:      "Add a user",
-		Long: `Add a user, whose password is asked for twice, or read with --stdin. The file is made if it is
-not there: for its owner alone, or if root makes it for a daemon that is another user, also
-readable by the group of the queue directory.`,
+		Long: `Add a user. The password is asked for twice, or read with --stdin. If the file does not exist,
+it is made, readable by its owner only. If root makes it for a daemon that runs as another user,
+it is also readable by the group of the queue directory.`,
 		Example: `  posthaste user add alice@example.com --config /etc/posthaste/posthaste.toml
   pwgen 20 1 | posthaste user add shop --stdin --file /etc/posthaste/users`,
 		Args: cobra.ExactArgs(1),
@@ -171,8 +171,8 @@ func newPasswdCommand() *cobra.Command {
 		Use:        "passwd NAME",
 		SuggestFor: []string{"password", "change", "set"},
 		Short:      "Change the password of a user",
-		Long: `Change the password of a user, which is asked for twice, or read with --stdin. Clients that are
-connected and have logged in stay so until they disconnect.`,
+		Long: `Change the password of a user. The new one is asked for twice, or read with --stdin. Clients
+that have logged in stay logged in until they disconnect.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := command.Exclusive(cmd, "no-scram", "only-scram"); err != nil {
@@ -200,7 +200,7 @@ func newRemoveCommand() *cobra.Command {
 		Use:        "remove NAME",
 		SuggestFor: []string{"delete", "del", "rm", "drop"},
 		Short:      "Remove a user",
-		Long:       `Remove a user. Clients that are connected and have logged in stay so until they disconnect.`,
+		Long:       `Remove a user. Clients that have logged in stay logged in until they disconnect.`,
 		Args:       cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, _, err := at.path()
