@@ -68,6 +68,25 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// Recipients whom an operator holds without the others wait for him, whatever date the sender has named: sent after a
+// release, they are as old as if the date had been then.
+func TestSplitOffKept(t *testing.T) {
+	const release = mail.Instant(1_900_000_000 * time.Second)
+	s := open(t, small(vfs.NewMem()))
+	kept := accept(t, s, mail.Envelope{Sender: "s@example.com", Arrived: 1, Release: release}, addresses(2), text(10)).Envelope.ID
+	into, err := s.Reserve(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, mail.Change{Op: mail.ChangeRecord, ID: kept, At: 5, Splits: []mail.Split{{Into: into, Recipients: []uint32{1}, Reason: "why"}}})
+	apply(t, s, mail.Change{Op: mail.ChangeRelease, ID: into, At: 7, Due: 7})
+	for id, want := range map[mail.QueueID]mail.Instant{kept: release, into: 5} {
+		if m, err := s.Lookup(ctxTest, id); err != nil || m.Envelope.Since() != want {
+			t.Errorf("the age of %v counts from %v, want %v (%v)", id, m.Envelope.Since(), want, err)
+		}
+	}
+}
+
 // Earlier versions of the program remove held mail whose time is up: to them the state is a value
 // of a later version, which they leave alone.
 func TestKeptIsOfALaterVersion(t *testing.T) {

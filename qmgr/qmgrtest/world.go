@@ -488,7 +488,7 @@ func (w *World) apply(c mail.Change) mail.Changed {
 		w.violate("change %v of %v splits recipients off, which it would lose", c.Op, c.ID)
 	}
 	for i := range c.Splits {
-		w.applySplit(m, &c.Splits[i])
+		w.applySplit(m, &c.Splits[i], c.At)
 	}
 	w.applyOp(m, c)
 	out := mail.Changed{ID: c.ID, Place: m.Place}
@@ -504,7 +504,7 @@ func (w *World) apply(c mail.Change) mail.Changed {
 }
 
 // applySplit carries out the spool's part of a split.
-func (w *World) applySplit(m *Message, s *mail.Split) {
+func (w *World) applySplit(m *Message, s *mail.Split, at mail.Instant) {
 	if m.Place.Area == mail.AreaCorrupt {
 		return
 	}
@@ -512,7 +512,9 @@ func (w *World) applySplit(m *Message, s *mail.Split) {
 		w.violate("recipients of %v are put into %v, which is not new", m.Envelope.ID, s.Into)
 	}
 	part := &Message{Envelope: m.Envelope, Place: m.in(mail.AreaHold, 0)}
-	part.Envelope.ID = s.Into
+	if part.Envelope.ID = s.Into; m.kept() {
+		part.Envelope.Release = at // an operator holds it instead
+	}
 	for _, i := range s.Recipients {
 		if m.Results[i].Settled() {
 			continue
