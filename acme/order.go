@@ -18,7 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/atomicfile"
 )
 
-// requestTime is how long one request to the authority may take.
+// requestTime is the longest time that one request to the authority may take.
 const requestTime = 30 * time.Second
 
 // obtain gets a certificate and writes its file.

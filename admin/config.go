@@ -49,10 +49,10 @@ type Config struct {
 	// oldest that has no request under way, or waits for one to end. 0 means 64. Lower it
 	// where file descriptors are scarce.
 	Connections int
-	// Settle is how long an order's request waits for the order to take effect. 0
+	// Settle is the time for which an order's request waits for the order to take effect. 0
 	// means 2 s; negative means no wait.
 	Settle time.Duration
-	// Grace is how long a stop waits for requests that are under way. 0 means 5 s;
+	// Grace is the time for which a stop waits for requests that are under way. 0 means 5 s;
 	// negative means no wait.
 	Grace time.Duration
 }

@@ -49,7 +49,7 @@ func submissionParameters() []parameter[Listener] {
 	}
 }
 
-// standardFutureRelease is how long mail programs may have mail kept.
+// standardFutureRelease is the time for which mail programs may have mail kept.
 const standardFutureRelease = 30 * 24 * time.Hour
 
 // futureRelease returns how long clients of a listener may have mail kept.

@@ -48,7 +48,7 @@ func checkRouteFile(s string) (string, string) {
 	return tomlfile.QuoteText(s) + " is not an absolute path", "write it from the root: the program may be started in any directory"
 }
 
-// routeMistakesMax is how many mistakes of a file are reported.
+// routeMistakesMax is the number of mistakes of a file that are reported.
 const routeMistakesMax = 20
 
 // readRouteFiles reads the files of routes. Its error joins the mistakes of all files, each with its

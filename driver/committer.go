@@ -153,7 +153,7 @@ func (d *Driver) apply(ctx context.Context, changes []mail.Change) ([]mail.Chang
 	}
 }
 
-// retryPause is how long the driver waits before it repeats an operation that
+// retryPause is the time for which the driver waits before it repeats an operation that
 // failed with an I/O error.
 const retryPause = time.Second
 

@@ -21,7 +21,7 @@ type Config struct {
 	Qmgr qmgr.Config
 	// Seed is the core's random seed; 0 takes one from the clock.
 	Seed uint64
-	// Grace is how long a stop waits for deliveries that are under way before it
+	// Grace is the time for which a stop waits for deliveries that are under way before it
 	// cuts them off; default 30 s. Negative means no wait.
 	Grace time.Duration
 	// FlowDelay is the delay before a new message is accepted while delivery has
@@ -269,7 +269,7 @@ func (d *Driver) own(stop <-chan struct{}) {
 	}
 }
 
-// settleTime is how long a stop waits after the grace period for deliveries that
+// settleTime is the time for which a stop waits after the grace period for deliveries that
 // were cut off to end, and for the disk. A disk that accepts no more writes must
 // not keep the process from ending: what was not written is done again after the
 // next start.

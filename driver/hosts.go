@@ -19,7 +19,7 @@ const (
 	saveMost = 2000
 	// saveRest is the interval while there are more.
 	saveRest = 100 * time.Millisecond
-	// saveNagged is how many failed saves the log has one line for.
+	// saveNagged is the number of failed saves for which the log has one line.
 	saveNagged = 20
 )
 

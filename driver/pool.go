@@ -14,7 +14,7 @@ type pool[T any] struct {
 	wg    sync.WaitGroup
 }
 
-// poolIdle is how long an idle worker is kept.
+// poolIdle is the time for which an idle worker is kept.
 const poolIdle = 5 * time.Second
 
 func newPool[T any](run func(T)) *pool[T] { return &pool[T]{run: run, tasks: make(chan T)} }

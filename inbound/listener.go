@@ -45,7 +45,7 @@ type Listener struct {
 	// priority that they get.
 	Priority    bool
 	PriorityMax int8
-	// FutureRelease is how long clients may have mail kept before it is sent (RFC 4865); 0
+	// FutureRelease is the time for which clients may have mail kept before it is sent (RFC 4865); 0
 	// does not offer it. It is in whole seconds, and at most FutureReleaseMax.
 	FutureRelease time.Duration
 	// Domain completes addresses of clients that give none, or one without a dot; "" does

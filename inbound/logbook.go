@@ -31,7 +31,7 @@ type occurred struct {
 
 const (
 	logInterval = time.Minute
-	// logInFull is how many times the same occurrence is written in full in an
+	// logInFull is the number of times the same occurrence is written in full in an
 	// interval.
 	logInFull = 5
 	// occurrencesMax bounds the memory and the lines that many clients can use.

@@ -64,7 +64,7 @@ type heldRecipient struct {
 // a program has made, filters cannot remove any.
 const heldMax = 10_000
 
-// slowAnswer is how long filters may take for a recipient until the replies to those before it are
+// slowAnswer is the longest time that filters may take for a recipient until the replies to those before it are
 // sent first.
 const slowAnswer = 100 * time.Millisecond
 

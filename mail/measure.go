@@ -12,7 +12,7 @@ type Measure struct {
 	// which the measure is taken; up to 1 is the first.
 	Times  int
 	Within time.Duration
-	// Rest is how long no mail is sent to the destination; 0 means that it goes on.
+	// Rest is the time for which no mail is sent to the destination; 0 means that it goes on.
 	Rest time.Duration
 	// Concurrency and Rate are limits of the destination for the time For, beside those
 	// that it has: the lower one holds. 0 means that there is none.

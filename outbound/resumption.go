@@ -3,7 +3,7 @@ package outbound
 import "crypto/tls"
 
 const (
-	// sessionsKept is how many TLS sessions can be resumed, each of another host.
+	// sessionsKept is the number of TLS sessions that can be resumed, each of another host.
 	sessionsKept = 2048
 	// sessionMax is the maximum number of octets of one. Most have 2000 to 6000; a server may send
 	// a quarter of a million, and each of its names has a session of its own.

@@ -14,7 +14,7 @@ import (
 type secured struct {
 	conn *tls.Conn
 	wire *wire
-	// unconfirmed is how many octets of the session's output are in what the other goroutine
+	// unconfirmed is the number of octets of the session's output that are in what the other goroutine
 	// writes.
 	unconfirmed int
 }
@@ -27,7 +27,7 @@ type wire struct {
 	out       []byte
 }
 
-// wireMax is how many octets a wire keeps: several times what is encrypted at once. More is only kept
+// wireMax is the number of octets a wire keeps: several times what is encrypted at once. More is only kept
 // for a server that has TLS answer it, with new keys (RFC 8446 4.6.3), and does not read the answers.
 const wireMax = 4 * pieceSize
 

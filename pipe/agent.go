@@ -230,7 +230,7 @@ func (a *Agent) unprepared(d mail.Delivery, err error) mail.DeliveryResult {
 	return unavailable(d, "the message cannot be stored for the program: "+cause(err))
 }
 
-// closeTime is how long other processes may keep the output of a program open that has
+// closeTime is the time for which other processes may keep the output of a program open that has
 // ended.
 const closeTime = time.Second
 

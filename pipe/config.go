@@ -41,7 +41,7 @@ type TransportConfig struct {
 	// "/usr/bin:/bin" unless it is one of them, and TZ and LANG, which are those of this
 	// process.
 	Environment []string
-	// TimeLimit is how long the program may take (default: 1000 s).
+	// TimeLimit is the longest time that the program may take (default: 1000 s).
 	TimeLimit time.Duration
 	// NullSender stands for the null sender in ${sender} (default: MAILER-DAEMON).
 	NullSender string

@@ -20,7 +20,7 @@ const (
 	ScanHeld     = intake.ScanHeld
 )
 
-// mails is how many messages are in core that are mail.
+// mails is the number of messages in core that are mail.
 func (q *Qmgr) mails() int { return len(q.messages) - q.desk.InCore() }
 
 // hasRoom reports whether one more message may come into core.

@@ -42,7 +42,7 @@ type Config struct {
 	// (qmgr_message_recipient_limit); default 20000, or ActiveLimit if that is
 	// more. Each recipient costs about 150 octets.
 	RecipientLimit int
-	// RecipientMinimum is how many recipients every message in core may have
+	// RecipientMinimum is the number of recipients every message in core may have
 	// there whatever the others have (qmgr_message_recipient_minimum);
 	// default 10, at least 1.
 	RecipientMinimum int
@@ -50,7 +50,7 @@ type Config struct {
 	// that have taken more than 50 ms do not count; there may be ten times as many.
 	// Raise it where the name server is far away and fast.
 	LookupLimit int
-	// MessageConcurrency is how many lookups one message may always have under
+	// MessageConcurrency is the number of lookups one message may always have under
 	// way (Finch's max_message_concurrency); default 20. Raise it where large
 	// envelopes matter more than small mail under load.
 	MessageConcurrency int
@@ -59,7 +59,7 @@ type Config struct {
 	// quiet system; negative for none. Lower it to keep more in reserve for mail
 	// that comes next.
 	ConcurrencyScale int
-	// VerifyLimit is how many lookups are under way at once for clients that want to
+	// VerifyLimit is the number of lookups that are under way at once for clients that want to
 	// know whether a recipient can be reached, and how many call-outs, except those
 	// that take more than a minute; default 10, and of lookups never more than half of
 	// LookupLimit. Raise it where many clients have to wait for the answer.
@@ -67,7 +67,7 @@ type Config struct {
 	// VerifyNetworkLimit is how many of either for clients of one network (IPv4 /24,
 	// IPv6 /64); default 2. Raise it where most clients are in one network.
 	VerifyNetworkLimit int
-	// VerifyDeadline is how long these clients wait for an answer at most; default
+	// VerifyDeadline is the longest time that these clients wait for an answer; default
 	// 5 s. Raise it where name servers are slow, and clients patient.
 	VerifyDeadline time.Duration
 	// VerifySender is in whose name receivers are asked about recipients; default is
@@ -100,7 +100,7 @@ type Config struct {
 	// tenth of a Step.
 	Debug bool
 
-	// TransportRetryTime is how long a transport is dead whose agents could not be
+	// TransportRetryTime is the time for which a transport is dead whose agents could not be
 	// started (transport_retry_time); default 60 s.
 	TransportRetryTime time.Duration
 
@@ -122,7 +122,7 @@ type Config struct {
 	// default, not DefaultTransport's value: whoever fills the map merges.
 	Transports map[string]TransportConfig
 
-	// TenantFlows is how many flows of one tenant, with mail in core, have lanes of their own; further
+	// TenantFlows is the number of flows of one tenant, with mail in core, that have lanes of their own; further
 	// ones share a quarter as many, 256 at most. Default 1024, as many as there are queues in FQ-CoDel;
 	// at least 1. With the default a flow has one of 1,280 turns of its tenant, or more. Raise it
 	// where tenants have more honest senders than that at the same time, each of which takes about
@@ -190,7 +190,7 @@ type TransportConfig struct {
 	// to let small mail overtake more, at the price of slowing large mail by up
 	// to 1/(k-1). 1 or a negative value means no preemption.
 	SlotCost int
-	// SlotLoan is how many slots a message is lent that it has not earned yet
+	// SlotLoan is the number of slots a message is lent that it has not earned yet
 	// (default_delivery_slot_loan); default 3, negative for none. They are
 	// charged all the same.
 	SlotLoan int
@@ -198,10 +198,10 @@ type TransportConfig struct {
 	// lent (default_delivery_slot_discount); default 50, negative for none, at
 	// most 100.
 	SlotDiscount int
-	// MinimumSlots is how many slots a message must be able to earn in all to be
+	// MinimumSlots is the number of slots a message must be able to earn in all to be
 	// overtaken (default_minimum_delivery_slots); default 3, negative for none.
 	MinimumSlots int
-	// RecipientPool is how many recipients of messages that are not wholly in
+	// RecipientPool is the number of recipients of messages that are not wholly in
 	// core the transport may have there (default_recipient_limit); default
 	// 20000, negative for none.
 	RecipientPool int
@@ -209,7 +209,7 @@ type TransportConfig struct {
 	// are wholly in core (default_extra_recipient_limit); default 1000, negative
 	// for none.
 	ExtraRecipients int
-	// RefillLimit is how many recipients of a message must fit before more of
+	// RefillLimit is the number of recipients of a message that must fit before more of
 	// them are read while it still has some in core
 	// (default_recipient_refill_limit); default 100.
 	RefillLimit int

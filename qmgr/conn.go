@@ -211,6 +211,6 @@ func mixedText(h mail.Host, why mail.Reply) string {
 	return fmt.Sprintf("%s[%s]: %s", h.Name, h.Addr.Addr(), why)
 }
 
-// collectSome is how many records of hosts are looked at for old ones whenever a
+// collectSome is the number of records of hosts that are looked at for old ones whenever a
 // connection ends.
 const collectSome = 16

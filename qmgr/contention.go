@@ -183,7 +183,7 @@ func (l *lane) passOn(served *queue) {
 	}
 }
 
-// passedOn is how many turns are passed on with each entry.
+// passedOn is the number of turns that are passed on with each entry.
 const passedOn = 4
 
 // served notes that an entry of the claim has started.

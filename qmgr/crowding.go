@@ -57,7 +57,7 @@ func (q *Qmgr) mayWait(d *queue) bool {
 // unused is for how many more messages there is room in core.
 func (q *Qmgr) unused() int { return max(q.cfg.ActiveLimit-q.mails(), 0) }
 
-// scarce is how many messages too many are in core for half of it to be free.
+// scarce is the number of messages that would have to leave for half of core to be free.
 func (q *Qmgr) scarce() int { return q.cfg.ActiveLimit/stuckFree - q.unused() }
 
 // relieve puts off what waits for destinations that have become stuck and is too

@@ -46,7 +46,7 @@ const (
 	reportEvery = 20 * time.Millisecond
 )
 
-// reportLimit is how many messages may be in core on account of reports.
+// reportLimit is the number of messages that may be in core on account of reports.
 func (q *Qmgr) reportLimit() int { return max(q.cfg.ActiveLimit/20, 10) }
 
 // mayReport reports whether one more report may be made now.

@@ -57,7 +57,7 @@ type tenant struct {
 	flows int // with messages in core
 }
 
-// idleFlows is how many flows are remembered that have no message in core, for views.
+// idleFlows is the number of flows without a message in core that are remembered, for views.
 // They have no lanes.
 const idleFlows = 800
 

@@ -97,7 +97,7 @@ func (l *lane) leaveTurns() {
 	}
 }
 
-// listed is how many jobs are on the scheduler lists.
+// listed is the number of jobs that are on the scheduler lists.
 func (t *transport) listed() (n int) {
 	for l := range t.lanes.All() {
 		n += l.Listed()

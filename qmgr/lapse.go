@@ -23,7 +23,7 @@ const (
 	// firstLapse is the time from the start to the first look for mail to
 	// remove; there is more urgent work before. It is no reason to wake up.
 	firstLapse = time.Hour
-	// lapsingMost is how many removals are made durable at once: enough to fill a
+	// lapsingMost is the number of removals that are made durable at once: enough to fill a
 	// commit, few enough that those of other mail do not wait behind all of them.
 	lapsingMost = 256
 )

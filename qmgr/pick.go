@@ -192,7 +192,7 @@ func (t *transport) mayAsk(pending int) bool {
 	return false
 }
 
-// maxPending is how many agents of a transport are on their way at most.
+// maxPending is the maximum number of agents of a transport that are on their way.
 const maxPending = 2
 
 // offers reports whether the transport has an entry to start for one more agent.

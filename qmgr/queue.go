@@ -82,7 +82,7 @@ func newQueue(t *transport, name, nexthop string, s *sourceState, security strin
 
 func (q *queue) ready() bool { return q.window.State() == window.Ready }
 
-// room is how many more deliveries the destination may take now; it may be
+// room is the number of further deliveries that the destination may take now; it may be
 // negative where a window has shrunk.
 func (q *queue) room() int {
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
-// recordAt is how many outcomes may wait in core although none of them is
+// recordAt is the number of outcomes that may wait in core although none of them is
 // settled. Settled ones are recorded at once.
 const recordAt = 256
 

@@ -291,7 +291,7 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 	a.Done()
 }
 
-// firstRead is how many recipients to read of a message that comes into core.
+// firstRead is the number of recipients to read of a message that comes into core.
 func (q *Qmgr) firstRead(m *message) int {
 	if q.roundRobin() {
 		return min(q.readInTurn(), q.mayHave(m))

@@ -57,7 +57,7 @@ func (l *transportDelay) become(s delayState) {
 	l.state = s
 }
 
-// dialPatience is how long the answer to a dial is waited for before another connection
+// dialPatience is the time for which the answer to a dial is waited for before another connection
 // is opened. A first packet that was lost is sent again after a second.
 const dialPatience = time.Second
 

@@ -7,7 +7,7 @@ import (
 // roundRobin reports whether recipients are read as for RoundRobin.
 func (q *Qmgr) roundRobin() bool { return q.cfg.DefaultTransport.Scheduler == sched.RoundRobin }
 
-// readInTurn is how many recipients of a message are read at once.
+// readInTurn is the number of recipients of a message that are read at once.
 func (q *Qmgr) readInTurn() int {
 	return max(clamp((q.fudged()+99)/100), 1)
 }

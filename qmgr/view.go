@@ -21,7 +21,7 @@ type Counts struct {
 	Callouts   [5]uint64 // receivers asked about a recipient, by addrdb.Status; they count nowhere else
 }
 
-// CalledOut is how many questions about recipients have ended.
+// CalledOut is the number of questions about recipients that have ended.
 func (c *Counts) CalledOut() (n uint64) {
 	for _, of := range c.Callouts {
 		n += of

@@ -52,7 +52,7 @@ const (
 	slots = 256
 	// SavedPer is the time of a limit from which on what it has counted is saved.
 	SavedPer = time.Hour
-	// remembered is how long a meter is kept at least, for its refusals.
+	// remembered is the time for which a meter is kept at least, for its refusals.
 	remembered = time.Hour
 )
 

@@ -35,7 +35,7 @@ type Rule struct {
 	// begin; up to 1 is the first.
 	Times  int
 	Within time.Duration
-	// Rest is how long the destination is not used, 0 if it is.
+	// Rest is the time for which the destination is not used, 0 if it is.
 	Rest time.Duration
 	// Concurrency, and RateCount messages in each RatePer, are limits of the destination for
 	// the time For; 0 means that there is none.

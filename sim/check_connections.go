@@ -27,7 +27,7 @@ func (w *world) hasSessions() bool {
 // carries something.
 func (s *session) holding() bool { return !s.hung || s.pending() > 0 }
 
-// pending is how many entries were sent over it and are not answered.
+// pending is the number of entries that were sent over it and are not answered.
 func (s *session) pending() int {
 	n := len(s.letters)
 	for n > 0 && s.letters[len(s.letters)-n].answered {
@@ -120,7 +120,7 @@ func (c *connecting) sending(w *world, s *session, l *letter) {
 	}
 }
 
-// depth is how many entries may be sent over a session and not answered: those
+// depth is the number of entries that may be sent over a session and not answered: those
 // under way, and one more.
 func (s *session) depth() int {
 	switch s.level {
@@ -219,7 +219,7 @@ func newProbing(w *world) *probing {
 
 func (*probing) name() string { return "probes" }
 
-// wait is how long a host is left alone at least, and how long it is tried by one
+// wait is the time for which a host is left alone at least, and how long it is tried by one
 // connection alone at least.
 func (p *probing) wait(h *health) (least, alone time.Duration) {
 	d := p.cfg.Hosts.RetryMin

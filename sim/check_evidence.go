@@ -6,7 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// evidenceHosts is how many hosts of a destination the checker looks at.
+// evidenceHosts is the number of hosts of a destination the checker looks at.
 const evidenceHosts = 16
 
 // evidence: a connection that fails, or breaks, speaks of the address it was made from and of

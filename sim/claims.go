@@ -400,6 +400,6 @@ func (n *contender) join(k *contest, new bool) {
 	}
 }
 
-// membersKnown is how many members of a class, a tenant or a flow are compared. It is
+// membersKnown is the number of members of a class, a tenant or a flow that are compared. It is
 // below the number that an order remembers while they are idle (package fair).
 const membersKnown = 1000

@@ -29,10 +29,10 @@ func (w *world) needsLookup(to *destination) bool {
 // asks reports whether looking a site up takes any time, or may fail.
 func (d *DNS) asks() bool { return !d.Delay.IsZero() || d.FailurePercent > 0 }
 
-// namesTimeout is how long a lookup takes while no name server can be reached.
+// namesTimeout is the time that a lookup takes while no name server can be reached.
 const namesTimeout = 5 * time.Second
 
-// namelessTimeout is how long a lookup takes while the resolver works, and the name
+// namelessTimeout is the time that a lookup takes while the resolver works, and the name
 // servers that it asks do not answer.
 const namelessTimeout = 54 * time.Second
 

@@ -55,7 +55,7 @@ type Slot struct {
 	Class int           // of arrival, in the order of the scenario
 }
 
-// slotsMax is how many deliveries are recorded one by one.
+// slotsMax is the number of deliveries that are recorded one by one.
 const slotsMax = 4096
 
 // newMeasure makes one. sessions reports whether the core decides on connections

@@ -373,7 +373,7 @@ func round(v float64, places int) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// sequenceMax is how many deliveries are written as letters, and for how many
+// sequenceMax is the number of deliveries that are written as letters, and for how many
 // messages there are letters.
 const (
 	sequenceMax     = 120

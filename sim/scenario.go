@@ -21,7 +21,7 @@ type Scenario struct {
 
 	Until    Until
 	Duration time.Duration // virtual time after which a run ends whatever is left; 0 means 30 days
-	// Patience is how long a message that is due may wait for an attempt before
+	// Patience is the time for which a message that is due may wait for an attempt before
 	// the checker of progress complains; 0 means a day. What waits because of
 	// a dead destination is not due.
 	Patience time.Duration
@@ -171,7 +171,7 @@ type Behaviour struct {
 	// Pipelining leaves over.
 	RTT        Spread
 	Pipelining mail.Level // the most that it understands
-	// MailsPerConnection is how many transactions it takes on one connection before
+	// MailsPerConnection is the number of transactions it takes on one connection before
 	// it closes it; 0: any number. AnnounceMails means that it announces this in
 	// its greeting (RFC 9422).
 	MailsPerConnection int
@@ -180,11 +180,11 @@ type Behaviour struct {
 	// never. Agents are spared.
 	IdleLimit time.Duration
 
-	// ConnectionLimit is how many connections may be open; those beyond are
+	// ConnectionLimit is the number of connections that may be open; those beyond are
 	// greeted with 421 and closed. 0: no limit.
 	ConnectionLimit int
 
-	// Processes is how many connections are served at once; 0: any number.
+	// Processes is the number of connections that are served at once; 0: any number.
 	// Others wait in the kernel, Backlog of them, before they are greeted.
 	// What becomes of those beyond that says Overflow.
 	Processes  int
@@ -203,7 +203,7 @@ type Behaviour struct {
 	// first attempt of the message at this site.
 	Greylist time.Duration
 
-	// Tolerance is how many messages it takes on the first day (UTC) from a source that it
+	// Tolerance is the number of messages it takes on the first day (UTC) from a source that it
 	// does not know; 0: any number. On later days it takes ToleranceGrowth times the most that
 	// it took on a day before; what exceeds that is refused for now. It knows KnownSource,
 	// and takes everything from there.

@@ -14,7 +14,7 @@ type Options struct {
 	Seeds int    // how many, each one more than the last; 0 means 1
 	// Twice makes every run a second time and compares fingerprints.
 	Twice bool
-	// Parallel is how many runs are made at the same time; 0 means 1. Reports
+	// Parallel is the number of runs that are made at the same time; 0 means 1. Reports
 	// do not depend on it.
 	Parallel int
 	// Trace, if not nil, opens the file for a run's trace. With Twice the first of

@@ -188,7 +188,7 @@ func (r *Report) writeHosts(b *strings.Builder) {
 	}
 }
 
-// hostsListed is how many hosts the table names at most.
+// hostsListed is the number of hosts the table names at most.
 const hostsListed = 16
 
 func (r *Report) writeSequences(b *strings.Builder) {

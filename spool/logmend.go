@@ -550,7 +550,7 @@ func (s *Spool) reindexAll() {
 	}
 }
 
-// flushWait is how long Close waits for the memtables to be written.
+// flushWait is the time for which Close waits for the memtables to be written.
 const flushWait = 10 * time.Second
 
 // settle flushes what is only in the log to tables, which have a checksum for every block

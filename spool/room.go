@@ -42,10 +42,10 @@ type room struct {
 const (
 	roomFresh = time.Second
 	roomStale = 16 << 20
-	// roomPause is how long Pebble must wait between attempts to flush to a full
+	// roomPause is the time for which Pebble must wait between attempts to flush to a full
 	// disk. It would retry at once: 25,000 attempts were seen in 40 s.
 	roomPause = 250 * time.Millisecond
-	// roomSpell is how long new mail is refused after a failed write, whatever the
+	// roomSpell is the time for which new mail is refused after a failed write, whatever the
 	// file system reports: it does not include quotas and reserves.
 	roomSpell = 5 * time.Second
 )

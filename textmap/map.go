@@ -137,7 +137,7 @@ func fold(key string) string {
 	return key
 }
 
-// mistakesMax is how many mistakes of one file are listed.
+// mistakesMax is the number of mistakes of one file that are listed.
 const mistakesMax = 20
 
 // A complaints is what is wrong with a file.

@@ -44,7 +44,7 @@ func (c *certificates) config(cfg *config.Config, l *config.Listener) *tls.Confi
 	return made
 }
 
-// noticeInterval is how often certificates that expire soon are reported.
+// noticeInterval is the interval at which certificates that expire soon are reported.
 const noticeInterval = 24 * time.Hour
 
 // watchCertificates reports certificates that expire soon, day by day, until ctx ends. The

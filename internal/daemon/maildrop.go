@@ -69,22 +69,22 @@ func (l looked) rests(now fs.FileInfo) bool {
 }
 
 const (
-	// dropInterval is how often the directory is looked at, less often if that takes long:
+	// dropInterval is the interval at which the directory is looked at, less often if that takes long:
 	// hostile users may put a million files there.
 	dropInterval = 5 * time.Second
 	dropPart     = 20 // at most this part of the time is spent
-	// lookedMax is how many files are remembered; others are read each time.
+	// lookedMax is the number of files that are remembered; others are read each time.
 	lookedMax = 10_000
-	// partlyMax is how many files are remembered that were taken in part. Others are set aside
+	// partlyMax is the number of files taken in part that are remembered. Others are set aside
 	// instead of being tried again, which would send them twice.
 	partlyMax = 1000
-	// dropRest is how long messages that are refused for now are left alone.
+	// dropRest is the time for which messages that are refused for now are left alone.
 	dropRest = time.Minute
-	// dropClosed is how long files that this process may not read are left alone.
+	// dropClosed is the time for which files that this process may not read are left alone.
 	dropClosed = time.Hour
 	// dropOld is the age of a file with which its writer is not busy any more.
 	dropOld = 24 * time.Hour
-	// dropPage is how many names are read from the directory at once.
+	// dropPage is the number of names that are read from the directory at once.
 	dropPage = 256
 )
 

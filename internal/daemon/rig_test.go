@@ -28,7 +28,7 @@ import (
 // internal/sink. They use real time; what they wait for is a state, and never
 // a time to pass.
 
-// patience is how long a test waits for a state. Only a test that fails, or a
+// patience is the time for which a test waits for a state. Only a test that fails, or a
 // machine that is busy with other things, comes near it.
 const patience = time.Minute
 

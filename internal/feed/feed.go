@@ -48,7 +48,7 @@ type Result struct {
 	Err      error      // why the connection is lost; the client is of no more use
 }
 
-// Timeout is how long a client waits for a reply, or for octets to be taken.
+// Timeout is the time for which a client waits for a reply, or for octets to be taken.
 const Timeout = time.Minute
 
 // A Client is a connection that has been greeted. It is for one goroutine at a
@@ -113,7 +113,7 @@ func (c *Client) hello() error {
 	return nil
 }
 
-// groupMax is how many recipients are sent before replies are read.
+// groupMax is the number of recipients that are sent before replies are read.
 const groupMax = 100
 
 // Send submits a message. After a Result with an Err the client is closed; a

@@ -18,16 +18,16 @@ type Config struct {
 	// KeyField is the header field that names a message in a Delivery. Default
 	// "Message-ID".
 	KeyField string
-	// ContentKept is how many octets of a message's content, from its begin, a
+	// ContentKept is the number of octets of a message's content, from its begin, a
 	// Delivery has. Default 0; set it to read the messages themselves.
 	ContentKept int
 
-	// ConnectionLimit is how many connections are served at once; further ones
+	// ConnectionLimit is the number of connections that are served at once; further ones
 	// get 421. 0 means no limit.
 	ConnectionLimit int
 	// ClientConnectionLimit is the same for the connections from one address.
 	ClientConnectionLimit int
-	// RecipientLimit is how many recipients a transaction may have; further
+	// RecipientLimit is the number of recipients a transaction may have; further
 	// ones get 452. 0 means no limit; otherwise at least 100.
 	RecipientLimit int
 	// SizeLimit is the largest message, in octets. 0 means no limit; otherwise
@@ -40,7 +40,7 @@ type Config struct {
 	// RecipientDelay before each recipient is answered, and MessageDelay before
 	// a message is taken. They add up.
 	GreetingDelay, CommandDelay, RecipientDelay, MessageDelay time.Duration
-	// IdleTime is how long a client may be silent. Default 5 minutes.
+	// IdleTime is the time for which a client may be silent. Default 5 minutes.
 	IdleTime time.Duration
 
 	// Faults are what goes wrong.

@@ -82,7 +82,7 @@ type HeaderError struct {
 
 func (e *HeaderError) Error() string { return fmt.Sprintf("line %d of the message: %s", e.Line, e.Why) }
 
-// spillMax is how many octets are kept in memory: nearly all messages, and
+// spillMax is the number of octets that are kept in memory: nearly all messages, and
 // about 40,000 recipients.
 const spillMax = 1 << 20
 

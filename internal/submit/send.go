@@ -76,7 +76,7 @@ const (
 	finalTimeout   = 10 * time.Minute
 )
 
-// groupMax is how many octets of commands are written before their replies are
+// groupMax is the number of octets of commands that are written before their replies are
 // read, so that neither side can block on the other (RFC 2920 3.1).
 const groupMax = 4096
 

@@ -36,7 +36,7 @@ func (p Problem) what() string {
 	return p.Key + ": " + p.Message
 }
 
-// excerptMax is how many characters of a line are shown.
+// excerptMax is the number of characters of a line that are shown.
 const ExcerptMax = 96
 
 // String returns the problem with the line it is in, for people.

@@ -117,7 +117,7 @@ func header() []string {
 	}
 }
 
-// lockWait is how long a change waits for others, each of which takes a fraction of a second.
+// lockWait is the time for which a change waits for others, each of which takes a fraction of a second.
 const lockWait = 30 * time.Second
 
 // edit changes the lines of a file. What cannot be read is not changed.

@@ -26,7 +26,7 @@ type File struct {
 	wrong string      // with it
 }
 
-// lookInterval is how long a change of the file may go unnoticed.
+// lookInterval is the time for which a change of the file may go unnoticed.
 const lookInterval = 2 * time.Second
 
 // Open reads a file. The error says what is wrong with it, and what to do.

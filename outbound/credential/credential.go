@@ -50,9 +50,9 @@ type TokenSource struct {
 	File string
 	// Command is a program that prints a token, and its arguments; no shell interprets them.
 	Command []string
-	// Lifetime is how long a token of the command is used if it does not say so (default 5 minutes).
+	// Lifetime is the time for which a token of the command is used if it does not say so (default 5 minutes).
 	Lifetime time.Duration
-	// Timeout is how long the command may take (default 30 seconds).
+	// Timeout is the longest time that the command may take (default 30 seconds).
 	Timeout time.Duration
 }
 

@@ -20,7 +20,7 @@ const (
 	// redactMin is the length from which on a secret is looked for in a text: to replace all letters
 	// "a" would say that it is one.
 	redactMin = 4
-	// tokensRedacted is how many tokens of a credential are looked for: that of a connection, and those before
+	// tokensRedacted is the number of tokens of a credential that are looked for: that of a connection, and those before
 	// it, which a server may still repeat.
 	tokensRedacted = 4
 )

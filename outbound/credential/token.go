@@ -18,7 +18,7 @@ const (
 	// renewEarly is how long before its end a token is renewed, so that it is valid when the
 	// server looks at it.
 	renewEarly = 30 * time.Second
-	// failedPause is how long a command that has failed is not run again.
+	// failedPause is the time for which a command that has failed is not run again.
 	failedPause = 10 * time.Second
 )
 

@@ -16,16 +16,16 @@ type Config struct {
 	// Limit is the maximum number of addresses; default 50,000. One takes about 300
 	// bytes.
 	Limit int
-	// PositiveTime is how long an acceptance of an address is valid; default 31
+	// PositiveTime is the time for which an acceptance of an address is valid; default 31
 	// days. After PositiveRefresh, default 7 days, the receiver is asked again.
 	PositiveTime, PositiveRefresh time.Duration
-	// NegativeTime is how long a refusal of an address, or of call-outs by its
+	// NegativeTime is the time for which a refusal of an address, or of call-outs by its
 	// receiver, is valid; default 3 days. After NegativeRefresh, default 3 hours,
 	// the receiver is asked again.
 	NegativeTime, NegativeRefresh time.Duration
 }
 
-// Patience is how long an address is not asked for again after an inconclusive
+// Patience is the time for which an address is not asked for again after an inconclusive
 // answer. Servers that defer unknown clients (greylisting) mostly do so for five
 // minutes.
 const Patience = 5 * time.Minute

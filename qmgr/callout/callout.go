@@ -58,7 +58,7 @@ type Callout struct {
 	inBegun   ilist.Link[Callout]
 }
 
-// patience is how long a call-out may keep its slot, which is wanted by others.
+// patience is the time for which a call-out may keep its slot, which is wanted by others.
 const patience = time.Minute
 
 // InTime reports whether a call-out in core has kept its slot, so that it may still wait

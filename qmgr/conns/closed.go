@@ -177,7 +177,7 @@ func (c *Conn) endedByCallout() bool {
 	return c.lastCallout && (c.closed == mail.CloseBusy || c.closed == mail.CloseLost)
 }
 
-// clean is how many transactions speak for the level at which they were made.
+// clean is the number of transactions that speak for the level at which they were made.
 func (c *Conn) clean() int {
 	switch c.closed {
 	case mail.CloseStep, mail.CloseMixed, mail.CloseWrong:

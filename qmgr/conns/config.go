@@ -26,22 +26,22 @@ type GroupConfig struct {
 	// HostLimit bounds the connections to one host; default 20, negative for
 	// none.
 	HostLimit int
-	// Initial is how many connections may be opened at once to a site that has
+	// Initial is the number of connections that may be opened at once to a site that has
 	// none ready; default 5. After that as many as are ready.
 	Initial int
-	// IdleTime is how long a connection is kept that has nothing to carry
+	// IdleTime is the time for which a connection is kept that has nothing to carry
 	// (connection_cache_time_limit); default 15 s, negative: not at all.
 	IdleTime time.Duration
 	// ActiveTime is how old a connection may become, give or take a tenth
 	// (connection_reuse_time_limit); default 300 s, negative for no limit.
 	ActiveTime time.Duration
-	// CountLimit is how many transactions a connection carries
+	// CountLimit is the number of transactions a connection carries
 	// (connection_reuse_count_limit); default 0, no limit.
 	CountLimit int
 	// Level is the highest level of pipelining that is used; the default is
 	// mail.LevelLockStep.
 	Level mail.Level
-	// InFlight is how many messages may be under way on one connection at level
+	// InFlight is the number of messages that may be under way on one connection at level
 	// mail.LevelStream; default 4, at most 16.
 	InFlight int
 	// OpenRate bounds by time how many connections are opened to a site; default:

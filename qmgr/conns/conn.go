@@ -185,7 +185,7 @@ func (c *Conn) fits(l *HostLimits) bool {
 // same connection.
 const tolerable = 20 * time.Millisecond
 
-// depth is how many entries may be assigned to the connection at once.
+// depth is the number of entries that may be assigned to the connection at once.
 //
 // An entry behind the one under way saves a round trip and costs freedom: it cannot go
 // elsewhere, nor be overtaken. That is worth it where transactions are short, or where

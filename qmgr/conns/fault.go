@@ -16,7 +16,7 @@ const (
 	faultTransaction       // a transaction was cut
 )
 
-// early is how long a connection has to have been there for its end to say nothing
+// early is the time for which a connection has to have been there for its end to say nothing
 // about the host, if it has carried nothing.
 const early = 5 * time.Second
 
@@ -56,14 +56,14 @@ type trouble struct {
 }
 
 const (
-	// cutsMany is how many messages in a row, with none judged between them, have to
+	// cutsMany is the number of messages in a row, with none judged between them, that have to
 	// be cut to be the fault of the host rather than of the messages, and cutsAgain
 	// how many are enough if the host has failed before and has judged none since.
 	// One message does not count twice, however often it is tried: a message at which
 	// a server chokes costs itself only.
 	cutsMany  = 5
 	cutsAgain = 2
-	// turnsMany is how many sessions in a row a host may refuse before it counts as
+	// turnsMany is the number of sessions in a row a host may refuse before it counts as
 	// one that cannot be reached, and turnsAgain if it has failed before and taken no
 	// message since. It is asked again after one second, two and four.
 	turnsMany  = 4

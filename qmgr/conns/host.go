@@ -66,7 +66,7 @@ func (p *Pool) hostOf(sh *siteHost) *host {
 	return made
 }
 
-// provingMessages is how many messages a connection carries before it shows whether
+// provingMessages is the number of messages a connection carries before it shows whether
 // its host handles LevelStream: a probe of a server with which simple things fail would
 // prove nothing, and waiting for the connection to end by itself takes minutes.
 const provingMessages = 3

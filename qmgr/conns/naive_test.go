@@ -236,7 +236,7 @@ func (n *naive) limit(g *Group) int { return min(n.cfg.Limit, g.cfg.Limit) }
 // firsts is half of the last twentieth, rounded up.
 func (n *naive) firsts(g *Group) int { return (n.limit(g)/20 + 1) / 2 }
 
-// beside is how many more connections may be doubtful, but for trials; there is no limit
+// beside is the number of further connections that may be doubtful, but for trials; there is no limit
 // if the transport may have fewer than 33 in all.
 func (n *naive) beside(g *Group, but *naiveConn) int {
 	if n.limit(g) < 33 {

@@ -21,7 +21,7 @@ const (
 	// outage of our own network: many dead destinations that are tried at once look the
 	// same, but for the connections that go on.
 	quiet = 20 * time.Second
-	// outagePatience is how long mail waits in core for our network to come back;
+	// outagePatience is the time for which mail waits in core for our network to come back;
 	// from then on it is deferred, so that senders are warned, what is too old is
 	// given up, and mail that needs no network finds room.
 	outagePatience = 5 * time.Minute

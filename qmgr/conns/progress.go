@@ -24,7 +24,7 @@ const (
 	// silence is after which time a site counts as stuck that has nothing but dials
 	// without an answer. A first packet that was lost is sent again after a second.
 	silence = time.Second
-	// paceVerdicts is how many messages in a row a site has to take promptly so that it
+	// paceVerdicts is the number of messages in a row a site has to take promptly so that it
 	// is no longer slow.
 	paceVerdicts = 5
 )

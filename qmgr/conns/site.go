@@ -67,7 +67,7 @@ func (r *replacements) add(now mail.Instant) { r.n, r.at = r.left(now)+1, now }
 type health struct {
 	trust trust
 	pace  pace
-	// late is how many messages have to be taken promptly until the site is no longer
+	// late is the number of messages that have to be taken promptly until the site is no longer
 	// slow: 1 to paceVerdicts while it is slow, else 0.
 	late     int
 	doubtful int // connections in doubt
@@ -206,5 +206,5 @@ func (s *Site) CalloutPause(now mail.Instant) time.Duration {
 	return max(s.calloutPause.until.Add(s.calloutPause.last).Sub(now), 0)
 }
 
-// initial is how many connections may be opened at once that replace no other.
+// initial is the number of connections that may be opened at once that replace no other.
 func (s *Site) initial() int { return max(s.group.cfg.Initial, s.ready+s.carrying) }

@@ -92,7 +92,7 @@ const (
 	slowPart = 2
 )
 
-// slotLimit is how many slots a transport has.
+// slotLimit is the number of slots a transport has.
 func (p *Pool) slotLimit(g *Group) int { return min(g.cfg.Limit, p.cfg.Limit) }
 
 // doubtfulLeft is how many more doubtful connections there may be, but for trials.
@@ -111,7 +111,7 @@ func (p *Pool) slowAtLimit(g *Group) bool {
 	return slowPart*(g.doubtful-g.untested) >= p.slotLimit(g)
 }
 
-// firstSlots is how many slots are kept for first connections.
+// firstSlots is the number of slots that are kept for first connections.
 func (p *Pool) firstSlots(g *Group) int { return (p.slotLimit(g)/sparePart + 1) / 2 }
 
 // reserves reports whether a transport has slots to set aside for the first rule.

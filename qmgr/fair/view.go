@@ -25,7 +25,7 @@ const whole = 1_000_000_000_000
 // any rate.
 const waitMax = 1_000_000_000
 
-// siblingsMax is how many siblings Wait looks at one by one.
+// siblingsMax is the number of siblings Wait looks at one by one.
 const siblingsMax = 256
 
 // View returns what is known of a joined leaf's class, tenant and flow. It takes constant

@@ -44,7 +44,7 @@ type Recipients struct {
 // InCore returns how many recipients all messages have in core.
 func (r *Recipients) InCore() int { return r.inCore }
 
-// surplus is how many recipients a message has beyond the minimum, those that are being
+// surplus is the number of recipients a message has beyond the minimum, those that are being
 // read included.
 func surplus(m *sched.Message) int { return max(m.InCore+m.Reserved-m.Own, 0) }
 

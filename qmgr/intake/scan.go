@@ -50,7 +50,7 @@ const (
 	// foundMax is the number of messages found and not taken above which a scan fetches
 	// fetchMin for each bucket only.
 	foundMax = 4096
-	// fetchesMax is how many fetches of a scan may be under way.
+	// fetchesMax is the number of fetches of a scan that may be under way.
 	fetchesMax = 16
 )
 

@@ -25,7 +25,7 @@ import (
 const (
 	silenceReplies = time.Minute
 	silenceMemory  = time.Hour
-	// silentZone is how many names in a row make a zone silent.
+	// silentZone is the number of names in a row that make a zone silent.
 	silentZone = 3
 	// silencesMost bounds how many names are remembered, zones included.
 	silencesMost = 20_000

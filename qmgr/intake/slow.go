@@ -28,9 +28,9 @@ import (
 // many as it has slots; then it waits for its own.
 
 const (
-	// lookupPatience is how long a lookup may keep its slot.
+	// lookupPatience is the time for which a lookup may keep its slot.
 	lookupPatience = 50 * time.Millisecond
-	// slowPatience is how long a lookup goes on in any case. One that ends after that
+	// slowPatience is the time for which a lookup goes on in any case. One that ends after that
 	// without an answer shows that its name is silent.
 	slowPatience = 2 * time.Second
 	// slowLookups is how many times as many as with a slot there may be without one.
@@ -42,7 +42,8 @@ const (
 // Age has lookups that take long give their slots back. It returns one that must be
 // given up so that others can, or nil: the caller has it Abandoned and Ended, and calls
 // Age again.
-// scarce is how many messages too many are in core; 0 or less if there are none.
+// scarce is the number of messages that would have to leave for half of core to be free; 0 or less
+// if half of it is.
 func (s *Lookups) Age(now mail.Instant, scarce int) *Lookup {
 	for l := s.young.Front(); l != nil && now >= l.begun.Add(lookupPatience); l = s.young.Front() {
 		if s.slow.Len() >= s.slowMost() {

@@ -62,7 +62,7 @@ type World struct {
 	Rules []string
 	feed  *qmgr.HostFeed
 	saved map[string][]byte
-	// CheckEvery is how many Steps are made for each check of the core's invariants,
+	// CheckEvery is the number of Steps that are made for each check of the core's invariants,
 	// which takes linear time; 0 checks after every Step.
 	CheckEvery int
 	steps      int

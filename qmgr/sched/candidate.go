@@ -92,7 +92,7 @@ type filing struct {
 	stackedIn ilist.Link[Job] // on lane.stacked
 }
 
-// most is how many entries the job can have had in the end: those it had and
+// most is the number of entries the job can have had in the end: those it had and
 // one for each recipient of its message that is not in an entry yet.
 func (j *Job) most() int {
 	m := j.message

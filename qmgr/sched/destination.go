@@ -10,7 +10,7 @@ type Outlet interface {
 	// Refresh draws the consequences of what has changed for the destination, and returns
 	// Room. It may touch other destinations.
 	Refresh() int
-	// Room is how many more deliveries the destination may take now; it may be
+	// Room is the number of further deliveries that the destination may take now; it may be
 	// negative where fewer are allowed than before. It changes nothing.
 	Room() int
 	// Dead reports whether it takes none at all, so that nothing may wait for it.

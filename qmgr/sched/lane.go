@@ -253,5 +253,5 @@ func (l *Lane) Ready() bool {
 // HasUnread reports whether some message of the lane that is listed has unread recipients.
 func (l *Lane) HasUnread() bool { return l.unread.count > 0 }
 
-// Listed is how many jobs are on the scheduler list.
+// Listed is the number of jobs that are on the scheduler list.
 func (l *Lane) Listed() int { return l.jobs.Len() }

@@ -30,7 +30,7 @@ type Limits struct {
 	// may be deferred and refused by the receiver for the plan to advance: 1 to 100,
 	// default 10 and 5.
 	DeferralPercent, BouncePercent int
-	// Failures is how many recipients must have been deferred, or refused, for these to
+	// Failures is the number of recipients that must have been deferred, or refused, for these to
 	// apply: at least 1, default 3.
 	Failures int
 	// BadDays is after how many bad days in a row the plan goes back by one day: at least

@@ -102,7 +102,7 @@ func (t *Table) load(k Known, today Day) {
 	}
 }
 
-// idleDays is how long records of the source are kept without use. A source that is not
+// idleDays is the time for which records of the source are kept without use. A source that is not
 // configured now has the default.
 func (w *source) idleDays() Day {
 	if w.plan == nil {

@@ -147,7 +147,7 @@ type Session struct {
 type Tally struct {
 	// EmptyTaken counts messages without recipients that the server accepted.
 	EmptyTaken int
-	// Astray is how many messages the server took under the envelope of
+	// Astray is the number of messages the server took under the envelope of
 	// another one; see Transaction.Astray.
 	Astray int
 	// Contradictions counts replies whose enhanced status code belongs to

@@ -172,7 +172,7 @@ type Peer struct {
 	// priority that the client gets.
 	Priority    bool
 	PriorityMax int8
-	// FutureRelease is how long clients may have mail kept before it is sent (RFC 4865); 0
+	// FutureRelease is the time for which clients may have mail kept before it is sent (RFC 4865); 0
 	// does not offer it. Begun is when the session began, from which on the latest date that
 	// is offered counts.
 	FutureRelease time.Duration

@@ -41,7 +41,7 @@ type Settings struct {
 	// TableFiles is the maximum number of open table files. 0 means 1,000; the
 	// store uses at least 74. Lower it where file descriptors are scarce.
 	TableFiles int
-	// SyncInterval is how long the log waits after a sync before the next one while
+	// SyncInterval is the time for which the log waits after a sync before the next one while
 	// many drafts are being committed, so that more of them share a sync; few never
 	// wait. 0 means 200 µs, a negative value none; the maximum is 1 s. Between 200 and 400 microseconds take a
 	// tenth off the processor time of small messages.

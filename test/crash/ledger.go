@@ -13,7 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// domains is how many domains recipients are in.
+// domains is the number of domains that recipients are in.
 const domains = 8
 
 // A key names a message: a number, from 1 on.
@@ -322,7 +322,7 @@ func (l *ledger) balanceEntry(k key, e *entry) {
 	}
 }
 
-// expected is how many recipients were accepted.
+// expected is the number of recipients that were accepted.
 func (e *entry) expected() (n int) {
 	for i := range e.recipients {
 		if !e.recipients[i].refused {

@@ -127,7 +127,7 @@ func (d *Daemon) Kill() (time.Time, error) {
 	return at, nil
 }
 
-// stopMax is how long a stop may take.
+// stopMax is the longest time that a stop may take.
 const stopMax = time.Minute
 
 // Stop asks the process to end, as an administrator does.

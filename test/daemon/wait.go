@@ -12,7 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/pause"
 )
 
-// readyMax is how long a start may take before it counts as failed.
+// readyMax is the longest time that a start may take before it counts as failed.
 const readyMax = time.Minute
 
 // Until calls check repeatedly until there is no error, and returns when that was.

@@ -22,7 +22,7 @@ import (
 // firstPort is from where on a free port is looked for.
 const firstPort = 24000
 
-// tryMax is how long everything may take for one limit.
+// tryMax is the longest time that everything may take for one limit.
 const tryMax = 2 * time.Minute
 
 type options struct {
@@ -129,7 +129,7 @@ const (
 	// hesitatesAfter is after how many bytes a client waits: the message has a file
 	// by then.
 	hesitatesAfter = 70_000
-	// hesitation is how long it waits if all clients are let in; with fewer file
+	// hesitation is the time for which it waits if all clients are let in; with fewer file
 	// descriptors it is less, since there are more turns.
 	hesitation = 2 * time.Second
 )

@@ -20,7 +20,7 @@ const (
 	startMost = 1000
 )
 
-// giveUpMax is how long a start may take to find out that there is no room. Each write
+// giveUpMax is the longest time that a start may take to find out that there is no room. Each write
 // is tried for 5 s.
 const giveUpMax = 15 * time.Second
 

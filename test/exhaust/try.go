@@ -24,7 +24,7 @@ import (
 // firstPort is from where on free ports are looked for.
 const firstPort = 25000
 
-// tryMax is how long everything may take for one file system.
+// tryMax is the longest time that everything may take for one file system.
 const tryMax = 90 * time.Second
 
 // recoveryMax is how soon mail must be taken in again when there is room. The spool

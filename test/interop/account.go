@@ -226,7 +226,7 @@ func (a *account) judge(sent []letter, e *excuses) (again int, err error) {
 		strange.error("not expected"), strayed.error("under a wrong envelope"))
 }
 
-// unsettled is how many recipients have got neither letter nor report, and wait for
+// unsettled is the number of recipients that have got neither letter nor report, and wait for
 // no operator.
 func (a *account) unsettled(sent []letter, held map[mail.Address]string) (n int) {
 	a.mu.Lock()

@@ -52,7 +52,7 @@ func tests() []test {
 // other cases are meant.
 const countFull = 2000
 
-// part is how many letters of a case are sent, of those that it is meant to have.
+// part is the number of letters of a case that are sent, of those that it is meant to have.
 func (t *trial) part(full int) int {
 	return min(full, max(full*t.count/countFull, 20))
 }

@@ -42,7 +42,7 @@ const (
 	fateHeld  fate = "held" // they are cut; what is in doubt is held
 )
 
-// lettersPerHost is how many letters of a lane go to each of its hosts.
+// lettersPerHost is the number of letters of a lane that go to each of its hosts.
 const lettersPerHost = 50
 
 // hostsMax keeps the table of routes small; with hostsLeast the accidents of one host

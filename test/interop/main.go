@@ -249,7 +249,7 @@ func (t *trial) runTest(ctx context.Context, test test) bool {
 	return err == nil
 }
 
-// emptyMax is how long the spool may take to become empty: deferred mail waits
+// emptyMax is the longest time that the spool may take to become empty: deferred mail waits
 // for two seconds at most.
 const emptyMax = 2 * time.Minute
 

@@ -40,7 +40,7 @@ func startProcess(dir, name string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// startMax is how long a server may take to listen, stopMax to stop: these are for
+// startMax is the longest time that a server may take to listen, stopMax to stop: these are for
 // machines that do ten other things.
 const (
 	startMax = time.Minute

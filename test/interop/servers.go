@@ -98,7 +98,7 @@ maximal_backoff_time = "2s"
 	return p, p.listens(ctx, posthasteAddr)
 }
 
-// laneConnections is how many connections a transport of lanes has at most. Behind
+// laneConnections is the number of connections a transport of lanes has at most. Behind
 // each there is a process of the server, as a rule.
 const laneConnections = 16
 

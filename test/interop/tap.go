@@ -117,7 +117,7 @@ type segment struct {
 	due  time.Time
 }
 
-// segmentsMax is how many segments are on their way at most.
+// segmentsMax is the number of segments that are on their way at most.
 const segmentsMax = 256
 
 // pump carries one direction until it ends or quota octets were carried. Each

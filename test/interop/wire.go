@@ -207,7 +207,7 @@ func (c *wireCounts) cut() {
 	c.cuts++
 }
 
-// pipelined is how many transactions were pipelined as at a level.
+// pipelined is the number of transactions that were pipelined as at a level.
 func (c *wireCounts) pipelined(level string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,7 +224,7 @@ func (c *wireCounts) total() (n int) {
 	return n
 }
 
-// broken is how many connections were cut.
+// broken is the number of connections that were cut.
 func (c *wireCounts) broken() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// streamClients is how many connections a Stream submits over, so that a slow
+// streamClients is the number of connections a Stream submits over, so that a slow
 // reply does not keep the next message back.
 const streamClients = 20
 

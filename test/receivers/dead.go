@@ -20,7 +20,7 @@ const (
 	// rest is for how long nothing is sent before: a message that was delivered a moment
 	// ago would prove that our own network works. In a short run nothing ever was.
 	rest = 25 * time.Second
-	// firstWithin is how long a message to a healthy host may take while mail for dead
+	// firstWithin is the longest time that a message to a healthy host may take while mail for dead
 	// ones is tried.
 	firstWithin = 2 * time.Second
 	// goodEvery and floodBudget are of the stream of good mail beside the flood.

@@ -18,7 +18,7 @@ import (
 type Config struct {
 	// By is the program's name and version, for people.
 	By string
-	// Limit is how many octets the file may have; the trace ends before it has
+	// Limit is the number of octets the file may have; the trace ends before it has
 	// more. 0 means no limit. Set it wherever the disk is not monitored.
 	Limit int64
 	// Log gets a line if the trace ends early; nil discards it.
@@ -29,14 +29,14 @@ const (
 	// flushEvery is how old a line becomes in memory: what a killed process has
 	// not written is lost.
 	flushEvery = time.Second
-	// flushAt is how many octets are gathered before that.
+	// flushAt is the number of octets that are gathered before that.
 	flushAt = 256 << 10
-	// gatheredMax is how many octets wait for a disk that is slow, a second of the
+	// gatheredMax is the number of octets that wait for a disk that is slow, a second of the
 	// fastest daemon or several, before the trace is given up.
 	gatheredMax = 64 << 20
 	// spareMax is the largest buffer that is kept for the next lines.
 	spareMax = 4 << 20
-	// endPatience is how long the end of a trace waits for the disk.
+	// endPatience is the time for which the end of a trace waits for the disk.
 	endPatience = 10 * time.Second
 )
 

@@ -14,7 +14,7 @@ import (
 // A Result is what a replay came to.
 type Result struct {
 	Events, Actions int // replayed and equal
-	// Missing is how many actions of the last event were not recorded, because
+	// Missing is the number of actions of the last event that were not recorded, because
 	// the program was killed meanwhile.
 	Missing    int
 	Difference *Difference // nil if there is none
@@ -34,7 +34,7 @@ type Difference struct {
 	recorded, got qmgr.Action // nil where there is none
 }
 
-// contextLines is how many events before a difference are shown.
+// contextLines is the number of events before a difference that are shown.
 const contextLines = 10
 
 // Run replays what is left in a reader. An error means that the trace is bad, or

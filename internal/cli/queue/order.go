@@ -230,7 +230,7 @@ func (o *orderCall) give(req admin.Order) (admin.Ordered, error) {
 	})
 }
 
-// total is how many messages an order will look at, as far as is known; -1 if
+// total is the number of messages an order will look at, as far as is known; -1 if
 // it is not.
 func (o *orderCall) total(req *admin.Order) int64 {
 	switch {

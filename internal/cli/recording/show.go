@@ -363,7 +363,7 @@ func (f *lineFilter) wants(r *trace.Record, kind string, start mail.Instant) (tr
 	return s, true
 }
 
-// nexthopsNamed is how many nexthops are named to whoever asked for one that is not
+// nexthopsNamed is the number of nexthops that are named to whoever asked for one that is not
 // in the trace.
 const nexthopsNamed = 20
 

@@ -151,7 +151,7 @@ func (l *logWriter) urgent() bool {
 	return l.closed || len(l.waiting) > 0 || len(l.buf) >= gatherSize
 }
 
-// flushPatience is how long a line waits until it is written. The reader of the log
+// flushPatience is the time for which a line waits until it is written. The reader of the log
 // may be slow, and mail must not wait for that.
 const flushPatience = 100 * time.Millisecond
 
@@ -178,7 +178,7 @@ func (l *logWriter) flush() {
 	}
 }
 
-// logPatience is how long the end of the program waits for the reader of its log.
+// logPatience is the time for which the end of the program waits for the reader of its log.
 const logPatience = 2 * time.Second
 
 // close writes out the buffer, unless the reader blocks for logPatience. Later

@@ -103,7 +103,7 @@ func (f *Fitted) limitPrograms(most int) {
 	}
 }
 
-// openContents is how many contents may be open on one connection to a server: that
+// openContents is the number of contents that may be open on one connection to a server: that
 // of the message whose reply is awaited, and those that are sent behind it.
 func openContents(cfg *config.Config) int {
 	most := 1

@@ -115,7 +115,7 @@ func TestFitMemory(t *testing.T) {
 	}
 }
 
-// reporterFiles is how many files the reporters may have open: a message and a report each.
+// reporterFiles is the number of files the reporters may have open: a message and a report each.
 func reporterFiles(cfg *config.Config) int { return 2 * cfg.Driver().WithDefaults().Reporters }
 
 // A reload gives no part what another one has had since the start and keeps, as it takes
