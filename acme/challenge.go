@@ -23,7 +23,7 @@ const (
 	visitorsAtOnce = 100
 )
 
-// answers are what is said to the authority when it comes to see whether the names are ours.
+// answers are the responses to the authority's challenge.
 type answers struct {
 	challenge Challenge
 	servers   []*http.Server

@@ -8,7 +8,7 @@ import (
 // DefaultDirectory is the directory of Let's Encrypt.
 const DefaultDirectory = "https://acme-v02.api.letsencrypt.org/directory"
 
-// A Challenge is how the authority sees that a name is ours.
+// A Challenge is the method by which the authority verifies that a name is ours.
 type Challenge uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 // String returns the name that the protocol uses.
 func (c Challenge) String() string { return [...]string{"http-01", "tls-alpn-01"}[c] }
 
-// Port is where the authority connects to.
+// Port returns the port to which the authority connects.
 func (c Challenge) Port() uint16 { return [...]uint16{80, 443}[c] }
 
 // A KeyType is the algorithm of a certificate's key.
@@ -33,19 +33,19 @@ const (
 // String returns the name that the configuration uses.
 func (k KeyType) String() string { return [...]string{"ecdsa", "rsa"}[k] }
 
-// A Config is what certificate is wanted, and how it is obtained. It is not used without names.
+// A Config describes the wanted certificate, and how to obtain it. It is not used without names.
 type Config struct {
 	Names     []string // of this server, in lower case; the certificate is for all of them
 	Email     string   // of the account, for the authority's notices; "" for none
 	Directory string   // URL of the authority
 	Challenge Challenge
-	// Addresses are where challenges are answered, as net.Listen takes them. They are
+	// Addresses are the addresses, as net.Listen takes them, at which challenges are answered. They are
 	// bound only while a certificate is being obtained.
 	Addresses []string
 	Keys      KeyType
 	// Roots are the authorities that may vouch for the directory; nil for those of the system.
 	Roots *x509.CertPool
-	// Dir is where the account and the certificate are kept, with mode 0700. It is made if need be.
+	// Dir is the directory of the account and the certificate, with mode 0700. It is made if necessary.
 	Dir string
 }
 

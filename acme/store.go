@@ -30,7 +30,7 @@ const (
 // Path returns the file of the certificate in a directory: its chain and its key.
 func Path(dir string) string { return filepath.Join(dir, certificateFile) }
 
-// A state is what is known of the certificate that there is.
+// A state describes the present certificate.
 type state struct {
 	begin, end time.Time // of its life; zero if there is none
 	names      []string

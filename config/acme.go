@@ -16,7 +16,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// ACME is how a certificate is obtained from an authority.
+// ACME configures a certificate that is obtained from an authority.
 type ACME struct {
 	Names     []string
 	Email     string
@@ -27,7 +27,7 @@ type ACME struct {
 	CAFile    string
 }
 
-// acmeDirectory is where the account and the certificate are kept, in the queue directory.
+// acmeDirectory is the directory of the account and the certificate, in the queue directory.
 const acmeDirectory = "acme"
 
 func acmeParameters() []parameter[Config] {

@@ -13,7 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// Logins is how clients log in.
+// Logins configures the logins of clients.
 type Logins struct {
 	Users        string // a path; "": none can log in
 	SenderLogins []string

@@ -183,7 +183,7 @@ func readFingerprints(path string) ([]certificate.Fingerprint, error) {
 	return all, nil
 }
 
-// ExpiryNotice is how long before its end a certificate causes warnings.
+// ExpiryNotice is the time before its expiry from which on a certificate causes warnings.
 const ExpiryNotice = 14 * 24 * time.Hour
 
 // CheckFiles reads the files that the configuration names, besides itself. It returns

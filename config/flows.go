@@ -292,7 +292,7 @@ func showNamed[O any](s *shower, of string, all []O, name func(*O) string, stand
 	return shown
 }
 
-// flowKey is how the flow is found.
+// flowKey is the kind of the parameter flow_key.
 func flowKey() kind[flow.Key] {
 	return kind[flow.Key]{
 		name: "flow key", closed: true, form: `"sender", "sender-domain", "header:NAME" or "none"`,

@@ -41,7 +41,7 @@ type ListenerLimits struct {
 	ForbidEarly       shape.Opt[bool]
 }
 
-// A ListenAddress is where a listener is: an address and a port, or the path of a unix
+// A ListenAddress is the address of a listener: an IP address and a port, or the path of a unix
 // socket.
 type ListenAddress struct {
 	TCP  netip.AddrPort

@@ -44,7 +44,7 @@ func (w *warner) names() {
 	}
 }
 
-// texts are what values of a list look like.
+// texts returns the values of a list as texts.
 func texts[T interface{ String() string }](list []T) (all []string) {
 	for _, v := range list {
 		all = append(all, v.String())

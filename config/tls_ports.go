@@ -11,7 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
-// A target is where the file sends mail by a transport that makes connections.
+// A target is a nexthop in the file whose transport makes connections.
 type target struct {
 	key       string // the parameter or route that says so
 	what      string // in a message: "" for the parameter itself, or what in a file of routes

@@ -125,7 +125,7 @@ func (k PrivateKey) Format(s fmt.State, _ rune) {
 // MarshalText has encoders, among them those of slog, write what Format writes.
 func (k PrivateKey) MarshalText() ([]byte, error) { return []byte("[private key]"), nil }
 
-// A Key is what signs for some domains.
+// A Key signs for some domains.
 type Key struct {
 	Name     string   // for messages
 	Domains  []string // of From fields: a domain, "*.example.com" for those below it, "*" for all others

@@ -62,7 +62,7 @@ func (p *Plan) Sign() ([]byte, error) {
 	return out, nil
 }
 
-// lineMax is how long a line of the field gets, unless one tag is longer (RFC 5322 2.1.1).
+// lineMax is the maximum length of a line of the field, unless one tag is longer (RFC 5322 2.1.1).
 const lineMax = 76
 
 // draft writes the field of a signature without the signature, and hashes what is signed:

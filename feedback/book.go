@@ -18,7 +18,7 @@ const (
 	domainMax = 255
 )
 
-// A Key is what events are counted by.
+// A Key identifies the events that are counted together.
 type Key struct {
 	Kind     string `json:"kind"`
 	Class    string `json:"class,omitempty"`
@@ -85,7 +85,7 @@ func (b *Book) forget() {
 	}
 }
 
-// By is what rows are gathered by.
+// By is the property by which rows are grouped.
 type By string
 
 // The words for it.

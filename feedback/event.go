@@ -29,7 +29,7 @@ const (
 	ByFinal    = "final"       // as the receiver knew him
 )
 
-// An Event is what one report says about one recipient.
+// An Event is the information of one report about one recipient.
 type Event struct {
 	Kind      string
 	Recipient mail.Address // "" if unknown

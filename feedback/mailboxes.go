@@ -44,7 +44,7 @@ func NewMailboxes(names []string, codec verp.Codec) (*Mailboxes, error) {
 	return m, nil
 }
 
-// A Match is what the address says to which a report came.
+// A Match is the information in the address to which a report came.
 type Match struct {
 	Sender    mail.Address // of the message that the report is about; "" if the address has none
 	Recipient mail.Address // likewise

@@ -10,7 +10,7 @@ import (
 // wrap it and say why.
 var ErrUnknown = errors.New("not understood")
 
-// A Kind is what a message is.
+// A Kind is the kind of a message.
 type Kind uint8
 
 const (
@@ -25,7 +25,7 @@ func (k Kind) String() string {
 	return [...]string{"unknown", "status", "complaint", "auto-reply"}[k]
 }
 
-// A Report is what a message says. All texts are free of control characters, and addresses are
+// A Report is the contents of a message. All texts are free of control characters, and addresses are
 // such as envelopes have.
 type Report struct {
 	Kind      Kind
@@ -39,7 +39,7 @@ type Report struct {
 	Omitted   int // entries beyond EntriesMax
 }
 
-// An Entry is what a report says of one recipient.
+// An Entry is the part of a report about one recipient.
 type Entry struct {
 	Original mail.Address // as the sender gave it; "" if the report does not say
 	Final    mail.Address // as the receiver knew him; "" if the report does not say
@@ -61,7 +61,7 @@ type Complaint struct {
 	AuthFailure string       // what failed (RFC 6591 3.1); "" in other types
 }
 
-// An Original is what a report returns of the message that it is about.
+// An Original is the part of the original message that a report returns.
 type Original struct {
 	MessageID  string       // without brackets
 	From       mail.Address // the author

@@ -26,7 +26,7 @@ type Config struct {
 	Classes []Class
 	// Tenants are tried in order.
 	Tenants []Tenant
-	// Key is how a message's flow is found.
+	// Key determines how a message's flow is found.
 	Key Key
 	// HeaderClients are the networks of clients that may name class and tenant in
 	// header fields. nil is the default, loopback. Clients of a unix socket always
@@ -81,7 +81,7 @@ type Match struct {
 	// Headers are names of header fields, or "Name: pattern" for its value; only for
 	// classes.
 	Headers []string
-	// Listeners are where mail arrives; only for classes.
+	// Listeners are those on which the mail arrives; only for classes.
 	Listeners []Listener
 	// MinRecipients is a number of recipients; 0 is no condition; only for classes.
 	MinRecipients int
@@ -102,7 +102,7 @@ func (m *Match) given() bool {
 	return len(m.Senders)+len(m.Clients)+len(m.Users)+len(m.Tenants)+len(m.Headers)+len(m.Listeners)+m.MinRecipients > 0 || m.MinPriority != 0 || m.MaxPriority != 0
 }
 
-// A KeyKind is how the flow of a message is found within its tenant.
+// A KeyKind is a way to find the flow of a message within its tenant.
 type KeyKind uint8
 
 const (

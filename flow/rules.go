@@ -144,7 +144,7 @@ func (r *Rules) TLSOptional(fields []smtp.Field) bool {
 	return count == 1 && no
 }
 
-// A Client is who sends messages, found once per connection.
+// A Client is the sender of messages as far as rules depend on it. It is found once per connection.
 type Client struct {
 	addr     netip.Addr
 	listener netip.AddrPort

@@ -27,7 +27,7 @@ func (p Problem) String() string {
 		"Bcc field after a line that is not a header field"}[p]
 }
 
-// Facts are what fields are made of that a header lacks.
+// Facts are the values of fields that may be missing.
 type Facts struct {
 	Date      string // of now, as in DateLayout
 	MessageID string // without the angle brackets
@@ -63,7 +63,7 @@ const (
 	inLoose       // text after a header that has ended without an empty line, with none until now
 )
 
-// A fate is what becomes of the field that passes.
+// A fate is the treatment of the field that passes.
 type fate uint8
 
 const (

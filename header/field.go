@@ -37,7 +37,7 @@ func unfold(value []byte) []byte {
 	return slices.DeleteFunc(bytes.Clone(value), func(c byte) bool { return c == '\r' || c == '\n' })
 }
 
-// lineMax is how long the lines should be that are written (RFC 5322 2.1.1), in octets
+// lineMax is the length of the lines that are written (RFC 5322 2.1.1), in octets
 // without the line end.
 const lineMax = 78
 

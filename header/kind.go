@@ -2,7 +2,7 @@ package header
 
 import "bytes"
 
-// A Kind is what a field of the header means to a server to which mail is submitted.
+// A Kind is the meaning of a header field for a submission server.
 type Kind uint8
 
 const (

@@ -17,11 +17,11 @@ type AddressError struct {
 
 func (e *AddressError) Error() string { return fmt.Sprintf("bad address %q: %s", e.Text, e.Why) }
 
-// mailboxMax is how long one mailbox of a list may be, display name and
+// mailboxMax is the maximum length of one mailbox of a list, display name and
 // comments left out.
 const mailboxMax = 4096
 
-// listState is where in an address list a List is.
+// listState is the position of a List in the syntax of an address list.
 type listState uint8
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// An Action is what a rule does with the fields that it matches.
+// An Action is the action of a rule on the fields that it matches.
 type Action uint8
 
 const (
@@ -35,7 +35,7 @@ type Rule struct {
 	Value string
 }
 
-// A Config is what is done to the headers of messages. Its zero value does nothing.
+// A Config describes the edits of headers. Its zero value has none.
 type Config struct {
 	// Submission makes the corrections that RFC 6409 8 allows: Date, Message-ID and From are
 	// added if they are missing, and Bcc, Resent-Bcc and Return-Path are removed. A header with

@@ -87,7 +87,7 @@ type Config struct {
 	// network of clients has more than half. Beyond it STARTTLS is answered with 454.
 	// Default 100.
 	HandshakeLimit int
-	// Auth is how clients log in.
+	// Auth configures the logins of clients.
 	Auth AuthConfig
 	// GreetPause is the delay before the greeting, during which a client of a
 	// listener with EarlyReject must be silent (postscreen_greet_wait). Default

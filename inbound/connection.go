@@ -85,7 +85,7 @@ func (c *connection) run(ctx context.Context) {
 	}
 }
 
-// prelude is what precedes SMTP: a proxy's header, and TLS. It makes the session.
+// prelude handles what precedes SMTP: a proxy's header, and TLS. It makes the session.
 func (c *connection) prelude() (alive bool) {
 	if c.behindProxy() && !c.readProxy() {
 		return false

@@ -13,14 +13,14 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
-// Edits are what is done to messages that arrive. They must not change while a Server has
+// Edits are the changes to messages that arrive. They must not be modified while a Server has
 // them.
 type Edits struct {
 	Listeners map[string]ListenerEdits // by Listener.Name
 	Others    ListenerEdits            // of listeners without edits of their own
 }
 
-// ListenerEdits are what is done to the messages of one listener.
+// ListenerEdits are the changes to the messages of one listener.
 type ListenerEdits struct {
 	Header    *header.Edits  // nil: nothing
 	Addresses *rewrite.Rules // of envelopes; nil: nothing

@@ -12,7 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// A Purpose is who connects to a listener.
+// A Purpose is the kind of clients of a listener.
 type Purpose uint8
 
 const (
@@ -83,7 +83,7 @@ type Limits struct {
 	GreetPause time.Duration
 }
 
-// terms are what the sessions of a listener follow. They do not change; a reload
+// terms are the rules for the sessions of a listener. They do not change; a reload
 // replaces them for connections that are accepted later.
 type terms struct {
 	Listener

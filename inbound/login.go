@@ -69,7 +69,7 @@ func (c AuthConfig) Validate() error {
 	return errors.Join(err, c.Guesses.Validate())
 }
 
-// logins is what all sessions need to find out who their clients are.
+// logins is the state that the authentication of all sessions shares.
 type logins struct {
 	file    atomic.Pointer[users.File] // nil: no client can log in
 	waiting places

@@ -40,9 +40,9 @@ func (s *Server) NoteMilter(level slog.Level, event, client, reason string, attr
 	s.refusals.note(level, event, client, reason, attributes...)
 }
 
-// A screening is what filters do with a client and its message.
+// A screening is the state of the filters for a client and its message.
 type screening struct {
-	session *milter.Session // nil: no filter has been told of the client
+	session *milter.Session // nil: the filters do not know the client yet
 	host    *milter.Host
 	name    string          // of the client, by XCLIENT
 	message *milter.Message // the content of the draft until filters have seen it; nil: it is in the draft

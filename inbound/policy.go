@@ -23,14 +23,14 @@ type Policy interface {
 	Recipient(client *Client, sender, recipient mail.Address) mail.Reply
 }
 
-// A Client is what decides where a client may send.
+// A Client has the facts that decide where a client may send.
 type Client struct {
 	Addr    netip.Addr // invalid for a unix socket
 	Purpose Purpose    // of the listener
 	// Certificates are the fingerprints of its certificate and of the key in it; zero
 	// without one.
 	Certificates [2]certificate.Fingerprint
-	// User is who has logged in, in the form of sasl.PrepareName; "" if none has.
+	// User is the user who has logged in, in the form of sasl.PrepareName; "" if none has.
 	User string
 	// MustLogin is whether clients of the listener that may not send anywhere for another
 	// reason must log in.

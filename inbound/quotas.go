@@ -137,7 +137,7 @@ func (q *Quotas) Restore(s quota.Saved) bool {
 	return q.book.Restore(s, q.now())
 }
 
-// A foreseen is what is certain about a message at MAIL.
+// A foreseen is the information about a message that is certain at MAIL.
 type foreseen struct {
 	flow       mail.Flow
 	known      quota.Known

@@ -9,7 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/glob"
 )
 
-// A SenderLogin is who may use a sender.
+// A SenderLogin lists the users that may use a sender.
 type SenderLogin struct {
 	// Sender is an address, in which * stands for any text; a domain; or .domain for the
 	// domains below it.

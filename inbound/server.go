@@ -50,7 +50,7 @@ type Server struct {
 	early   []Listener // given to SetListeners at stageNew; nil: none
 }
 
-// A stage is how far a Server is with Serve.
+// A stage is the progress of Serve.
 type stage uint8
 
 const (

@@ -44,7 +44,7 @@ type OpenedConnection struct {
 	Connect time.Duration // TCP, greeting and EHLO together
 }
 
-// A Security is what protects a connection; the zero Security is plaintext.
+// A Security describes the protection of a connection; the zero Security is plaintext.
 type Security struct {
 	Version string // "TLS 1.3"
 	Cipher  string // the cipher suite's name
@@ -62,7 +62,7 @@ func (s Security) String() string {
 	return s.Version + " " + s.Cipher + " " + s.Trust.String()
 }
 
-// A Trust is how far a server is known by its certificate.
+// A Trust is the degree to which a certificate identifies a server.
 type Trust uint8
 
 const (
@@ -97,7 +97,7 @@ type Closing struct {
 	Level Level
 	Reply Reply // the server's reply, or our description of what happened; zero for CloseAsked
 	Proof Proof // the result of the requested Probe
-	// Measure is what a rule demands for the destination because of Reply; nil if none does.
+	// Measure is the measure that a rule demands for the destination because of Reply; nil if none does.
 	Measure *Measure
 }
 

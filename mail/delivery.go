@@ -58,7 +58,7 @@ type DeliveryResult struct {
 	// is set, too. Other mail of the transport is delayed for a while.
 	Unavailable Reply
 
-	// Measure is what a rule demands for the destination because of a reply in Outcomes;
+	// Measure is the measure that a rule demands for the destination because of a reply in Outcomes;
 	// nil if none does.
 	Measure *Measure
 

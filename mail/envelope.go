@@ -103,7 +103,7 @@ func (b BodyType) String() string {
 	return "7BIT"
 }
 
-// A TLSRequest is what the sender of a message has asked of the security of its way (RFC 8689).
+// A TLSRequest is the sender's request about the security of a message's path (RFC 8689).
 type TLSRequest uint8
 
 const (

@@ -2,7 +2,7 @@ package mail
 
 import "fmt"
 
-// A Level is how much is written to a server before waiting for its replies.
+// A Level is a level of pipelining: the amount that is written to a server before its replies are awaited.
 // Each level includes those below it.
 type Level uint8
 

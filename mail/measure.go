@@ -2,9 +2,9 @@ package mail
 
 import "time"
 
-// A Measure is what a rule of the operator demands for a destination because of a reply
-// (package replies). It is decided outside the core, arrives with the result that had the
-// reply, and is carried out by the core.
+// A Measure is what an operator's rule imposes on a destination because of a reply (package
+// replies). It is decided outside the core, arrives with the result that had the reply, and is
+// carried out by the core.
 type Measure struct {
 	Rule  string // the rule's name
 	Reply Reply  // the reply that the rule matched

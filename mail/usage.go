@@ -9,7 +9,7 @@ func (u Usage) Plus(v Usage) Usage { return Usage{u.Messages + v.Messages, u.Oct
 // Minus returns the difference of two usages.
 func (u Usage) Minus(v Usage) Usage { return Usage{u.Messages - v.Messages, u.Octets - v.Octets} }
 
-// Waiting is what the spool has of a class, of a tenant, and of one of the tenant's flows
+// Waiting is the mail in the spool of a class, of a tenant, and of one of the tenant's flows
 // in all classes, wherever it waits: incoming, deferred, held, corrupt or in delivery.
 // Known is false, and the rest zero, as long as it is not counted.
 type Waiting struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// Changes are what milters want changed in the envelope. Later ones are after earlier ones, and
-// undo them.
+// Changes are the changes of the envelope that milters request, in their order. A later one may undo an
+// earlier one.
 type Changes struct {
 	// Sender is the new one, if NewSender is set.
 	Sender    mail.Address

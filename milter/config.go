@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A Failure is what becomes of a message if a milter cannot be asked, or its answer is not one
-// (milter_default_action).
+// A Failure determines the treatment of a message if a milter cannot be reached or sends an invalid
+// answer (milter_default_action).
 type Failure uint8
 
 const (
@@ -115,7 +115,7 @@ func (m *Milter) Counters() Counters {
 	return Counters{c.connections.Load(), c.messages.Load(), c.refused.Load(), c.deferred.Load(), c.discarded.Load(), c.held.Load(), c.changed.Load(), c.failures.Load()}
 }
 
-// A Host is what sessions need of the program around them. The fields do not change.
+// A Host has the functions that sessions need from the program. The fields do not change.
 type Host struct {
 	Hostname string // macro j
 	Version  string // macro v, such as "Posthaste 1.0"
@@ -132,5 +132,6 @@ type Host struct {
 // EventChanged is the event of which every occurrence says what has become of a message.
 const EventChanged = "a milter changes a message"
 
-// KeptMax is how much of a content, and of a body that takes its place, is in memory.
+// KeptMax is the maximum size of the part of a content, or of a body that replaces it, that is kept in
+// memory.
 const KeptMax = 64 << 10

@@ -188,7 +188,7 @@ func (c *conversation) tell(ctx context.Context, timeout time.Duration, muted ui
 	return c.ruling(a)
 }
 
-// A ruling is what a milter says about a command.
+// A ruling is a milter's decision about a command.
 type ruling struct {
 	word  word
 	reply mail.Reply // of wordRefused

@@ -33,7 +33,7 @@ var usual = [stages]string{
 	stageEOH:     "i",
 }
 
-// Facts are what is known of a client at MAIL.
+// Facts are the facts about a client that are known at MAIL.
 type Facts struct {
 	Client     netip.AddrPort // not valid: a program of this machine; port 0: not known
 	ClientName string         // "" if it is not known
@@ -63,7 +63,7 @@ func (f *Facts) peer() (name string, at netip.AddrPort) {
 	return f.ClientName, at
 }
 
-// An occasion is what macros are about.
+// An occasion has the values of macros that depend on the command.
 type occasion struct {
 	*Facts
 	host      *Host

@@ -33,10 +33,10 @@ type Session struct {
 	discard bool   // the message is thrown away
 }
 
-// A Verdict is what milters say about a command. The zero Verdict is that it goes on.
+// A Verdict is the decision of the milters about a command. The zero Verdict means that the message goes on.
 type Verdict struct {
 	Reply   mail.Reply // the refusal; a code of 421 ends the session of the client
-	Discard bool       // accept the message and throw it away; no more of it needs to be shown to milters
+	Discard bool       // accept the message and discard it; no more of it needs to be shown to milters
 }
 
 // A part is the part of a session with one milter.
@@ -49,7 +49,7 @@ type part struct {
 	skipsRcpt bool          // it wants no more recipients of the message
 }
 
-// A standing is how far a milter is with a client.
+// A standing is the state of a milter's work on a client.
 type standing uint8
 
 const (

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An entry is what is known of a domain.
+// An entry is the cached information about a domain.
 type entry struct {
 	domain  string
 	policy  Policy

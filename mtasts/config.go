@@ -25,7 +25,7 @@ type Resolver interface {
 // A Config is the configuration of a Store. Resolver must be set.
 type Config struct {
 	Resolver Resolver
-	// File is where policies are kept from one run to the next. It is replaced as a
+	// File is the file that keeps policies from one run to the next. It is replaced as a
 	// whole, by way of another one in its directory. "" means that they are not kept.
 	File string
 	// Entries is the size of the cache in domains with policies of ordinary size; one

@@ -39,7 +39,7 @@ func failed(p Problem, format string, args ...any) *Error {
 }
 
 const (
-	// hostPrefix is what the web server's name has before the domain's (RFC 8461 3.3).
+	// hostPrefix, followed by the domain, is the name of the web server (RFC 8461 3.3).
 	hostPrefix = "mta-sts."
 	path       = "/.well-known/mta-sts.txt"
 	httpsPort  = 443

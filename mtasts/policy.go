@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Mode is what a sender does about a host that does not satisfy the policy
+// A Mode determines how a sender treats a host that does not satisfy the policy
 // (RFC 8461 5).
 type Mode uint8
 
@@ -23,7 +23,7 @@ var modes = [...]string{"none", "testing", "enforce"}
 // String returns the mode as in a policy.
 func (m Mode) String() string { return modes[m] }
 
-// A Policy is what a domain demands of the servers for its mail (RFC 8461 3.2).
+// A Policy contains a domain's demands on the servers for its mail (RFC 8461 3.2).
 type Policy struct {
 	ID     string        // of the TXT record when the policy was fetched
 	Mode   Mode          // whether the demand is enforced

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// recordVersion is how the record begins; others of the same name belong to
+// recordVersion is the beginning of the record; other records of this name belong to
 // something else (RFC 8461 3.1).
 const recordVersion = "v=STSv1;"
 

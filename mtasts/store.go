@@ -208,7 +208,7 @@ func (s *Store) check(name string) {
 	<-done // the fetch has a time limit, and ends when the store is closed
 }
 
-// recordPrefix is what the name of the TXT record has before the domain's (RFC 8461 3.1).
+// recordPrefix, followed by the domain, is the name of the TXT record (RFC 8461 3.1).
 const recordPrefix = "_mta-sts."
 
 // announced returns the id in the domain's record.
@@ -298,7 +298,7 @@ func canonical(domain string) (name string, ok bool) {
 	return name, err != nil && isPattern(name) && !strings.HasPrefix(name, "*") && len(recordPrefix)+len(name) <= domainMax
 }
 
-// A Status is what is known of a domain, for people and reports.
+// A Status describes a domain's policy, for people and reports.
 type Status struct {
 	Policy  Policy // the last one that was fetched
 	InForce bool   // whether it is in force

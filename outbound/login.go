@@ -11,7 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
-// A login is how one connection is authenticated. It has been chosen by the demand of the mail,
+// A login describes how one connection is authenticated. It has been chosen by the demand of the mail,
 // so that what is remembered of its failure concerns this demand only: a server that refuses a
 // password is not tried for each message, and other mail may be sent to it.
 type login struct {

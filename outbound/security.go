@@ -24,7 +24,7 @@ import (
 	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
-// A TLSConfig is what TLS to receivers of one transport needs.
+// A TLSConfig configures TLS to the receivers of one transport.
 type TLSConfig struct {
 	// CAFile has the authorities whose certificates are valid, in PEM form (default: the
 	// system's).
@@ -37,7 +37,7 @@ type TLSConfig struct {
 	HandshakeTimeout time.Duration
 }
 
-// An identity is what the files of a TLSConfig have.
+// An identity is the contents of the files of a TLSConfig.
 type identity struct {
 	trusted *x509.CertPool // nil: the system's
 	own     []tls.Certificate
@@ -284,7 +284,7 @@ func namesOf(leaf *x509.Certificate) string {
 	return mail.CleanText(text)
 }
 
-// described is what was negotiated, as logs and views show it.
+// described returns the negotiated parameters, as logs and views show them.
 func (p *protection) described(state *tls.ConnectionState) mail.Security {
 	return mail.Security{Version: tls.VersionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite), Trust: p.trust}
 }

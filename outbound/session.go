@@ -15,7 +15,7 @@ import (
 	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
-// A Fault is what TLS with a host lacks.
+// A Fault is a defect of TLS with a host.
 type Fault uint8
 
 const (
@@ -32,7 +32,7 @@ const (
 	FaultNotPermitted              // the domain's MTA-STS policy does not name the host
 )
 
-// A Session is how one SMTP session with a host was secured, or why there is none.
+// A Session describes how one SMTP session with a host was secured, or why there is none.
 type Session struct {
 	Transport, Security string // of the mail.Opening
 	// Nexthop is that of the mail, if the session carries any. A connection may carry mail for
@@ -43,7 +43,7 @@ type Session struct {
 	Domain string
 	Host   mail.Host
 	From   netip.Addr // our own; invalid if it is not known
-	// Records are what the DNS has of the host's certificate, and TLSA the records, if there are any.
+	// Records says whether the DNS has TLSA records of the host, and TLSA holds them, if there are any.
 	Records tlspolicy.Records
 	TLSA    dane.Answer
 	Fault   Fault

@@ -66,7 +66,7 @@ func cause(err error) error {
 	return err
 }
 
-// An origin is where a connection comes from.
+// An origin is our end of a connection.
 type origin struct {
 	addr  netip.Addr // invalid: the system chooses
 	hello string     // in EHLO

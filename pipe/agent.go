@@ -25,7 +25,7 @@ type Agent struct {
 	programs map[string]*program // by transport
 }
 
-// A program is what a transport starts.
+// A program is the program of a transport.
 type program struct {
 	TransportConfig
 	arguments   []Argument // behind the path

@@ -22,7 +22,7 @@ type Bodies interface {
 	Open(ctx context.Context, id mail.QueueID) (io.ReadCloser, error)
 }
 
-// lineMax is how much of a line is handled at once.
+// lineMax is the size of the pieces in which a longer line is handled.
 const lineMax = 64 << 10
 
 // A loopError says that a message has been delivered to its recipient before.

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// outputMax is how much of the end of a program's output is kept.
+// outputMax is the size of the end of a program's output that is kept.
 const outputMax = 4096
 
-// headMax is how much of the beginning is kept, for a status in front.
+// headMax is the size of the beginning that is kept, for a status in front.
 const headMax = 512
 
 // An output is the end of what a program has written, and the beginning.

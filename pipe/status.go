@@ -43,7 +43,7 @@ func exits() [15]exit {
 	}
 }
 
-// A verdict is what the end of a program means for its recipients.
+// A verdict is the outcome for the recipients that follows from the end of a program.
 type verdict struct {
 	result  mail.Result
 	reply   mail.Reply

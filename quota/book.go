@@ -29,7 +29,7 @@ type name struct {
 	slot         int    // of a meter that names share, from 1 on; then tenant and name are empty
 }
 
-// A meter is what one class, tenant or flow has sent.
+// A meter counts what one class, tenant or flow has sent.
 type meter struct {
 	name
 	link       ilist.Link[meter] // in Book.order
@@ -117,7 +117,7 @@ func (b *Book) own(n name) bool {
 // Known is which parts of a flow are certain.
 type Known struct{ Class, Tenant, Flow bool }
 
-// A Message is what is known of a message.
+// A Message has the properties of a message that quotas count.
 type Message struct {
 	Flow       mail.Flow
 	Known      Known

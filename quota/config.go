@@ -112,7 +112,7 @@ func (c *Config) Counts() mail.CountLevel {
 	return mail.CountNothing
 }
 
-// A Kind is what a limit is of.
+// A Kind says whether a limit is that of a class, a tenant or a flow.
 type Kind uint8
 
 const (
@@ -130,7 +130,7 @@ func (k Kind) String() string {
 	return [...]string{"class", "tenant", "flow"}[k]
 }
 
-// A Resource is what is limited.
+// A Resource is a limited resource.
 type Resource uint8
 
 const (

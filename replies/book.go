@@ -41,7 +41,7 @@ func (b *Book) test(m *Match) test {
 	return t
 }
 
-// An Explanation is what a Book makes of a reply.
+// An Explanation is the result of matching a reply against a Book.
 type Explanation struct {
 	Class   Class
 	Pattern *Pattern // that gave the class; nil if none matches

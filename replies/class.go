@@ -2,7 +2,7 @@ package replies
 
 import "slices"
 
-// A Class is what a reply is about, as people who run mail systems distinguish it.
+// A Class is the cause of a refusal, in the categories that operators of mail systems distinguish.
 type Class uint8
 
 // The classes. Log lines, views and configuration files have their names.

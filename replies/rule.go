@@ -15,7 +15,7 @@ type Pattern struct {
 	Where  string // "file:line" of the pattern
 }
 
-// A Result is what a rule makes of a refusal.
+// A Result is the outcome that a rule gives to a refusal.
 type Result uint8
 
 const (

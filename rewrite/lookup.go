@@ -10,7 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// A part is what of an address was a key.
+// A part is the part of an address that was a key.
 type part uint8
 
 const (

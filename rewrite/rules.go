@@ -182,7 +182,7 @@ func (r *Rules) single(a mail.Address, class Class) (mail.Address, error) {
 	return a, err
 }
 
-// roundsMax is how often an address is looked up again (as in Postfix).
+// roundsMax is the number of times an address is looked up again (as in Postfix).
 const roundsMax = 10
 
 // canonical looks an address up until the result has no entry, or is itself.
@@ -248,7 +248,7 @@ type expansion struct {
 	depth int
 }
 
-// A state is how far the expansion is with an address.
+// A state is the progress of the expansion of an address.
 type state uint8
 
 const (

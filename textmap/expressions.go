@@ -13,7 +13,7 @@ import (
 // address until one matches.
 const ExpressionsMax = 10_000
 
-// nestingMax is how deep one if may be in another.
+// nestingMax is the maximum depth of nested ifs.
 const nestingMax = 16
 
 // ReadExpressions reads a file in the format of regexp_table(5): /expression/flags, white

@@ -140,7 +140,7 @@ func fold(key string) string {
 // mistakesMax is the number of mistakes of one file that are listed.
 const mistakesMax = 20
 
-// A complaints is what is wrong with a file.
+// A complaints collects the mistakes in a file.
 type complaints struct {
 	name  string
 	list  mistakes.List

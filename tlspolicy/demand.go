@@ -8,7 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Demand is what a policy demands of connections for one nexthop.
+// A Demand is a policy's demand on connections for one nexthop.
 type Demand struct {
 	Level Level
 	// Names, with Verify and Secure, are those of which the certificate must have one, in
@@ -37,7 +37,7 @@ const (
 	keywords        = iota
 )
 
-// keywordTexts are how demands end.
+// keywordTexts are the endings of demands in text form.
 var keywordTexts = [keywords]string{"", "+wants-requiretls", "+requiretls"}
 
 const (
@@ -116,7 +116,7 @@ func (d Demand) sound() bool {
 	return !some
 }
 
-// Records are what the DNS says about the certificates of one host (RFC 7672 2.1).
+// Records is the state of the TLSA records of one host (RFC 7672 2.1).
 type Records uint8
 
 const (
@@ -146,7 +146,7 @@ const (
 	CheckTLSA                     // the host's TLSA records
 )
 
-// A Requirement is what a demand comes to for one host.
+// A Requirement is the consequence of a demand for one host.
 type Requirement struct {
 	Use   Use
 	Check Check

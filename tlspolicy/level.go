@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Level is how much is demanded of a connection.
+// A Level is a security level of connections.
 type Level uint8
 
 const (

@@ -9,7 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Policy is what is configured for some receivers.
+// A Policy is the configured security of connections to some receivers.
 type Policy struct {
 	Level Level
 	// Match, with Verify and Secure, are the names of which the certificate must have one:
@@ -69,7 +69,7 @@ func (p Policy) Validate() error {
 	return errors.Join(errs...)
 }
 
-// A Nexthop is what is known of where mail goes before a connection is opened.
+// A Nexthop has the facts about a nexthop that are known before a connection is opened.
 type Nexthop struct {
 	Domain   string // that the mail was routed to; "" for a nexthop without one
 	SecureMX bool   // its MX records, or that it has none, are protected by DNSSEC

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// recordVersion is how the record begins; others of the same name are of something else.
+// recordVersion is the beginning of the record; other records of this name have another purpose.
 const recordVersion = "v=TLSRPTv1;"
 
 // urisMax is the maximum number of destinations that are used.

@@ -16,7 +16,7 @@ const (
 	NoPolicy PolicyType = "no-policy-found"
 )
 
-// A Result is what failed (RFC 8460 4.3).
+// A Result is the kind of a failure (RFC 8460 4.3).
 type Result string
 
 const (
@@ -46,7 +46,7 @@ type Policy struct {
 	MX     []string   `json:"mx-host,omitempty"`       // the patterns of an MTA-STS policy
 }
 
-// A Failure is what failed and where. What is not known is empty.
+// A Failure is a kind of failure and its place. Unknown fields are empty.
 type Failure struct {
 	Result     Result `json:"result-type"`
 	SendingIP  string `json:"sending-mta-ip,omitempty"`
@@ -64,7 +64,7 @@ type Summary struct {
 	Failed     uint64 `json:"total-failure-session-count"`
 }
 
-// A Section is what a report says about one policy.
+// A Section is the part of a report about one policy.
 type Section struct {
 	Policy   Policy    `json:"policy"`
 	Summary  Summary   `json:"summary"`

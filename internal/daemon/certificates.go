@@ -10,7 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/certificate"
 )
 
-// certificates are what listeners show to clients of TLS. A reload replaces them under
+// certificates are those that listeners show to TLS clients. A reload replaces them under
 // the same tls.Config, whose tickets stay valid: clients that connected before resume their
 // sessions.
 type certificates struct {
@@ -18,7 +18,7 @@ type certificates struct {
 	configs map[tlsTerms]*tls.Config // under the daemon's mutex
 }
 
-// tlsTerms are what the configurations of TLS differ in.
+// tlsTerms are the parameters in which the TLS configurations differ.
 type tlsTerms struct {
 	min  uint16
 	asks bool // clients for a certificate

@@ -18,7 +18,7 @@ type certification struct {
 	wanted wantedCertificate
 }
 
-// A wantedCertificate is what a configuration says of it.
+// A wantedCertificate is the certificate that a configuration asks for.
 type wantedCertificate struct {
 	config.ACME
 	how acme.Config

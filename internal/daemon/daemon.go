@@ -83,7 +83,7 @@ type Daemon struct {
 	closed bool
 }
 
-// Options are what a daemon is given besides its configuration.
+// Options are the arguments of a daemon besides its configuration.
 type Options struct {
 	Log        *slog.Logger
 	Version    string

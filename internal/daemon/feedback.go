@@ -58,7 +58,7 @@ type desk struct {
 	files   sync.Mutex // held while a message is kept
 }
 
-// deskRules are what a reload replaces.
+// deskRules are the parameters that a reload replaces.
 type deskRules struct {
 	boxes      *feedback.Mailboxes // nil: none
 	flows      *flow.Rules

@@ -17,7 +17,7 @@ type milterSet struct {
 	known map[milter.Config]*milter.Milter
 }
 
-// host is what milters need of this program. Contents that are too large for memory are written to
+// host returns the functions of this program that milters need. Contents that are too large for memory are written to
 // files without names in a directory of their own, on the disk whose room the spool watches.
 func (*milterSet) host(d *Daemon, cfg *config.Config) *milter.Host {
 	if len(cfg.Milters) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/replies"
 )
 
-// replyBook is what replies mean, and the rules on them, which a reload replaces.
+// replyBook holds the patterns and rules for replies, which a reload replaces.
 type replyBook struct {
 	p atomic.Pointer[replies.Book]
 }

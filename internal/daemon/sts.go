@@ -13,7 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mtasts"
 )
 
-// policyFile is where the MTA-STS policies of domains are kept, in the queue directory.
+// policyFile is the file of the MTA-STS policies of domains, in the queue directory.
 const policyFile = "mta-sts"
 
 // An stsFinder finds MTA-STS policies for the router. Their store lasts longer than the resolver,

@@ -21,7 +21,7 @@ import (
 	"github.com/posthaste-mta/posthaste/tlsrpt/courier"
 )
 
-// tlsReportFile is where counts for reports on TLS are kept, in the queue directory.
+// tlsReportFile is the file of the counts for reports on TLS, in the queue directory.
 const tlsReportFile = "tls-reports"
 
 // tlsReports counts the sessions of outbound under the policies of their domains. A nil

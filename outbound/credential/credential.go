@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Protection is what a connection must be for a credential to be used on it.
+// A Protection is the security that a connection must have for a credential to be used on it.
 type Protection uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	Optional
 )
 
-// A Credential is what is said to the servers of some nexthops.
+// A Credential is a user with a password or token, and the nexthops whose servers get it.
 type Credential struct {
 	// Name names it in demands, logs and views: letters, digits, "-", "_" and ".".
 	Name string
@@ -43,7 +43,7 @@ type Credential struct {
 	InClear bool
 }
 
-// A TokenSource is where OAuth 2.0 access tokens come from; the zero TokenSource is none.
+// A TokenSource is a source of OAuth 2.0 access tokens; the zero TokenSource has none.
 type TokenSource struct {
 	// File has the token in its first line. Another program renews it, so the file is read
 	// again for each connection.

@@ -15,7 +15,7 @@ import (
 
 const (
 	tokenMax = 8 << 10 // octets of a token, and of what a command prints
-	// renewEarly is how long before its end a token is renewed, so that it is valid when the
+	// renewEarly is the time before its expiry at which a token is renewed, so that it is valid when the
 	// server looks at it.
 	renewEarly = 30 * time.Second
 	// failedPause is the time for which a command that has failed is not run again.

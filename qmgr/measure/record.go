@@ -16,7 +16,7 @@ const (
 	scopes
 )
 
-// A Key is what a measure is for.
+// A Key identifies the mail to which a measure applies.
 type Key struct {
 	Scope Scope
 	// Of a Destination: its transport, its name among the queues of that and its nexthop, which
@@ -25,7 +25,7 @@ type Key struct {
 	Transport, Name, Nexthop, Source, Security string
 }
 
-// A Record is what is demanded: a value that can be compared and saved. The zero Record
+// A Record holds the measures of one key, as a value that can be compared and saved. The zero Record
 // demands nothing, and is not kept.
 type Record struct {
 	Rest  Rest

@@ -23,7 +23,7 @@ type Table struct {
 	gone    []Key // dropped since the last save
 }
 
-// An entry is what is demanded for one key.
+// An entry has the measures of one key.
 type entry struct {
 	key     Key
 	rec     Record

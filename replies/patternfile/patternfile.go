@@ -20,7 +20,7 @@ import (
 //go:embed shipped.toml
 var shipped []byte
 
-// ShippedName is what messages call the file that comes with the program.
+// ShippedName is the name, in messages, of the file that comes with the program.
 const ShippedName = "shipped.toml"
 
 // Most is the maximum number of patterns in a file, and of values in a list.

@@ -24,7 +24,7 @@ type Resolver interface {
 	Addrs(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// An Identity is who reports.
+// An Identity describes the sender of reports.
 type Identity struct {
 	Organization string       // organization-name
 	Contact      string       // contact-info; default: From
@@ -39,7 +39,7 @@ type Config struct {
 	// Mail spools a message, or returns ErrUnsigned if it cannot be signed. It is called
 	// concurrently.
 	Mail func(context.Context, Message) error
-	// File is where counts are kept. It is replaced as a whole, by way of another one in its
+	// File is the file in which counts are kept. It is replaced as a whole, by way of another one in its
 	// directory. "" means that they are not.
 	File string
 	// Spread is the time after the end of a day over which reports are spread; 0 means 4 h.

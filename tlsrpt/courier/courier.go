@@ -260,7 +260,7 @@ func (c *Courier) run(ctx context.Context, key taskKey) {
 	c.cfg.Logger.Info("TLS report not sent yet", "domain", key.domain, "day", key.day.String(), "error", err, "next", e.next.Format(time.RFC3339))
 }
 
-// recordPrefix is what the name of the TXT record has before the domain's (RFC 8460 3).
+// recordPrefix, followed by the domain, is the name of the TXT record (RFC 8460 3).
 const recordPrefix = "_smtp._tls."
 
 // deliver sends a report. An error means that it must be tried again.

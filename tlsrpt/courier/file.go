@@ -16,7 +16,7 @@ import (
 // counts, and failures under all of them. A domain with more loses its counts at a restart.
 var format = linefile.Format{Head: "Posthaste TLS reports 1", LineMax: 4 << 20}
 
-// A line is what the file has of one domain on one day. Without sections it is a claim: a
+// A line has the counts of one domain on one day, or without sections a claim: a
 // report goes to the destinations.
 type line struct {
 	Day      tlsrpt.Day      `json:"day"`

@@ -10,7 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/config"
 )
 
-// A Limits is what the system allows this process. A zero value stands for no
+// A Limits holds the system's limits for this process. A zero value stands for no
 // limit that counts.
 type Limits struct {
 	Descriptors int   // RLIMIT_NOFILE

@@ -13,7 +13,7 @@ import (
 // has 300 MB for it. GOMEMLIMIT is how an operator says that there is less, and
 // without smaller limits it would only have the garbage collector run all the time.
 
-// memoryBase is what the program takes that has just been started, in bytes.
+// memoryBase is the memory of the program just after its start, in bytes.
 const memoryBase = 40 << 20
 
 // A taker is a limit on something that takes memory.
