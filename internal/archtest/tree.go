@@ -65,7 +65,7 @@ func Load(root string) (*Tree, error) {
 			return err
 		}
 		if d.IsDir() {
-			if name != root && skipped(d.Name()) {
+			if name != root && (skipped(d.Name()) || isModule(name)) {
 				return fs.SkipDir
 			}
 			return nil
@@ -73,6 +73,13 @@ func Load(root string) (*Tree, error) {
 		return t.add(name)
 	})
 	return t, err
+}
+
+// isModule reports whether a folder is a module of its own, which the go command leaves out of
+// the one around it.
+func isModule(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "go.mod"))
+	return err == nil
 }
 
 // skipped are the folders that the go command ignores, too.

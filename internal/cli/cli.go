@@ -58,7 +58,7 @@ func call(ctx context.Context, name string, args []string, s command.Streams) ex
 		}
 		return call(ctx, name, args, s)
 	}
-	return command.Complain(s.Err, "posthaste", command.Execute(ctx, newRootCommand(), args, s))
+	return command.Complain(s.Err, "posthaste", command.Execute(ctx, NewRootCommand(), args, s))
 }
 
 // commands are the subcommands.
@@ -81,8 +81,8 @@ func commands() []*cobra.Command {
 	}
 }
 
-// newRootCommand returns the program under its own name.
-func newRootCommand() *cobra.Command {
+// NewRootCommand returns the program under its own name, with all of its commands.
+func NewRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "posthaste",
 		Short: "An outbound mail queue manager",
