@@ -23,7 +23,7 @@ type DKIM struct {
 	Unsigned    UnsignedLog
 }
 
-// An UnsignedLog is how messages that are not signed are logged.
+// An UnsignedLog is the way in which messages that are not signed are logged.
 type UnsignedLog uint8
 
 const (
@@ -79,7 +79,7 @@ func dkimParameters() []parameter[Config] {
 // dkimKeyParameters is the table of the parameters of [dkim.NAME].
 var dkimKeyParameters = []parameter[DKIMKey]{
 	define("domain", list(dkimPattern(), "domains"), func(k *DKIMKey) *[]string { return &k.Domains }, nil,
-		"The domains of From fields whose mail the key signs: a domain, \"*.example.com\" for the domains below example.com, or \"*\" for all that no other key is for; a key for the domain itself comes before one with a star.",
+		"The domains of From fields whose mail the key signs: a domain, \"*.example.com\" for the domains below example.com, or \"*\" for all domains without another key; a key for the domain itself takes precedence over one with a star.",
 		"Set it for every key, with a star if there is mail from names below the domain."),
 	define("signing_domain", optional(dkimDomain(), "for the domain above, without its star"), func(k *DKIMKey) *string { return &k.SigningDomain }, "",
 		"The domain in the signature (d=), under which the key is published.",
@@ -91,13 +91,13 @@ var dkimKeyParameters = []parameter[DKIMKey]{
 		"The file with the private key in PEM, RSA or Ed25519, which only its owner or the service's group may read; it is read again at a reload.",
 		"Set it for every key; two tables, one with an RSA and one with an Ed25519 key, give mail two signatures."),
 	define("valid_from", dkimDay("always"), func(k *DKIMKey) *warmup.Day { return &k.ValidFrom }, 0,
-		"The day, in UTC, from which on the key signs; of several keys of one kind for a domain the one whose day came last does.",
+		"The first day, in UTC, on which the key signs; of several keys of one kind for a domain, the one with the latest such day signs.",
 		"Set it for a new key, to a day on which its record has been published for longer than its TTL."),
 	define("valid_until", dkimDay("without end"), func(k *DKIMKey) *warmup.Day { return &k.ValidUntil }, 0,
 		"The last day, in UTC, on which the key signs.",
 		"Set it for a key that must not be used longer; its record must stay for as long as mail that it has signed may be on its way."),
 	define("class", list(flowName("normal", "bulk"), "classes"), func(k *DKIMKey) *[]string { return &k.Classes }, nil,
-		"The classes of mail that the key signs, of which one may be that of a listener; none means all.",
+		"The classes of mail that the key signs, such as a class for the mail of one listener; none means all.",
 		"Set it if kinds of mail have keys of their own."),
 	define("tenant", list(oneTenant(), "tenants"), func(k *DKIMKey) *[]string { return &k.Tenants }, nil,
 		"The tenants whose mail the key signs; none means all.",

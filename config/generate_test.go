@@ -326,8 +326,8 @@ probably meant. ` + "`posthaste config show`" + ` prints the effective values, a
 const referenceListeners = `
 ## Listeners: [[listener]]
 
-Each table is a place where clients connect, with its purpose and limits of its own; see docs/listeners.md. ` + "`listen`" + ` is the
-short form for those that only have an address. In double brackets the tables are a list, in any order.
+Each table is an address at which clients connect, with its own purpose and limits; see docs/listeners.md. ` + "`listen`" + ` is the
+short form for listeners that only have an address. Tables in double brackets are a list; their order does not matter.
 
 ` + "```toml" + `
 [[listener]]
@@ -344,23 +344,24 @@ cert = "/etc/posthaste/fullchain.pem"
 key = "/etc/posthaste/privkey.pem"
 ` + "```" + `
 
-A limit that a listener does not set is the one named below. A reload opens new listeners and closes those that are gone,
-while their sessions end in their own time; the others stay open, and new limits apply to clients that connect from then on.
+A limit that a listener does not set has the value of the top-level parameter named below. A reload opens new listeners and closes
+those that were removed, but does not end their sessions. The other listeners stay open, and new limits apply to clients that
+connect after the reload.
 `
 
 const referenceCertificates = `
 ## Certificates: [[certificate]]
 
-Each table is a certificate that listeners show to clients of TLS; see docs/tls.md. The first is for clients that ask for no
-name, or for one that no certificate has. A reload reads all files again, also those that have not changed their names; if
-one cannot be used, the certificates in force stay.
+Each table is a certificate that listeners show to TLS clients; see docs/tls.md. The first one is also for clients that ask for no
+name, or for a name that no certificate has. A reload reads all files again; if one of them cannot be used, the certificates in
+force stay.
 `
 
 const referenceMilters = `
 ## Mail filters: [[milter]]
 
 Each table is a mail filter (milter) that sees messages as they arrive, and may refuse, hold or change them; see
-docs/milters.md. They are asked in their order. A reload replaces them for clients that send their first message after it.
+docs/milters.md. They see a message in the order of the tables. A reload applies to clients that send their first message after it.
 
 ` + "```toml" + `
 [[milter]]
@@ -376,7 +377,7 @@ const referenceHeaderRules = `
 ## Header rules: [[header_rule]]
 
 Each table removes, replaces or adds a field in the headers of messages that arrive; see docs/submission.md. Rules are applied
-in their order. A reload replaces them for messages that begin after it.
+in their order. A reload applies to messages that begin after it.
 
 ` + "```toml" + `
 [[header_rule]]
@@ -396,7 +397,7 @@ const referenceTransports = `
 ## Transports: [transport.NAME]
 
 A transport is a named way to deliver mail, with its own limits. Routes and ` + "`default_transport`" + ` refer to it by name. The
-transports ` + "`smtp`, `relay`, `discard`" + ` (mail is thrown away), ` + "`error`" + ` (mail is refused) and ` + "`retry`" + ` (mail is deferred) always
+transports ` + "`smtp`, `relay`, `discard`" + ` (mail is discarded), ` + "`error`" + ` (mail is refused) and ` + "`retry`" + ` (mail is deferred) always
 exist; the type of the last three cannot be changed. A parameter that a transport does not set has the value of the
 top-level parameter named below.
 `
@@ -428,10 +429,10 @@ connection (` + "`destination_host_concurrency_limit`, `connection_reuse_…`, `
 const referenceClasses = `
 ## Classes: [class.NAME]
 
-A class is a kind of mail. Where mail has to wait, classes that have mail share the capacity by weight; within a class its
-tenants do, and within a tenant the flows (docs/flows.md). A message has the class that a permitted client names in the field
-` + "`X-Posthaste-Class`" + `, or else the first class whose conditions it meets, in the order of the file. It must meet one of
-each list that is not empty.
+A class is a kind of mail. Where mail has to wait, the classes with mail share the capacity by weight. Within a class, its tenants
+share the capacity in the same way, and within a tenant, its flows (docs/flows.md). A message has the class that a permitted client
+names in the field ` + "`X-Posthaste-Class`" + `, or otherwise the first class in the file whose conditions it meets. It must meet one
+condition of each list that is not empty.
 
 ` + "```toml" + `
 [class.otp]
@@ -445,7 +446,7 @@ weight = 2
 ` + "```" + `
 
 Two classes always exist. ` + "`bulk`" + ` has the weight 1 and, unless it is given conditions, the mail with ` + "`List-Unsubscribe`,\n`List-Id`, `Precedence: bulk` or `Precedence: list`" + ` and the mail to more than 100 recipients. ` + "`normal`" + ` has all mail that belongs
-nowhere else. Without a place in the file, both are tried after the other classes. Any other class without conditions has only
+to no other class. If they are not in the file, both are tried after the other classes. Any other class without conditions has only
 the mail that names it.
 `
 
@@ -453,9 +454,9 @@ const referenceTenants = `
 ## Tenants: [tenant.NAME]
 
 A tenant is a customer, or a part of your organization. A message belongs to the tenant that a permitted client names in the
-field ` + "`X-Posthaste-Tenant`" + `, or else to the first tenant whose conditions it meets, in the order of the file. Mail of no
-configured tenant belongs to the user who submits it on this host, such as ` + "`uid:33`, to `local`" + ` if it comes by TCP from this
-host, or to the network of the client, such as ` + "`192.0.2.0/24` or `2001:db8::/64`" + `. Such a tenant has the weight 1.
+field ` + "`X-Posthaste-Tenant`" + `, or otherwise to the first tenant in the file whose conditions it meets. Other mail belongs to a tenant
+that is made for it: the user who submits it on this host, such as ` + "`uid:33`, `local`" + ` if it comes by TCP from this host, or
+the network of the client, such as ` + "`192.0.2.0/24` or `2001:db8::/64`" + `. Such a tenant has the weight 1.
 `
 
 const referenceSources = `
@@ -467,23 +468,24 @@ A source is one identity of this machine towards receivers. It sends the mail of
 const referencePools = `
 ## Pools: [pool.NAME]
 
-A pool is sources that share mail. A message leaves from the first pool, in the order of the file, of which it meets the
-conditions: one of each kind that is set; a pool without conditions takes all that is left. Mail that no pool takes leaves from
+A pool is a set of sources that share mail. A message leaves from the first pool in the file whose conditions it meets: one of each
+kind that is set. A pool without conditions takes all mail that remains. Mail that no pool takes leaves from
 ` + "`bind_address`" + `, or from the address that the system chooses.
 `
 
 const referenceWarmups = `
 ## Warm-up plans: [warmup.NAME]
 
-A plan says how many messages a source that receivers do not know may send to each site on a day; see docs/warmup.md. There are the plans ` + "`conservative` and `fast`" + `,
-whose parameters a table with their name replaces, and as many others as you define. The defaults are those of ` + "`conservative`" + `.
+A plan limits the number of messages per day that a source which receivers do not know yet may send to each site; see docs/warmup.md.
+The plans ` + "`conservative` and `fast`" + ` always exist; a table with one of these names replaces its parameters. You can define
+further plans. The defaults are those of ` + "`conservative`" + `.
 `
 
 const referenceReplyRules = `
 ## Rules on replies: [reply_rule.NAME]
 
-A rule is about the refusals that meet all of its conditions; the first one that matches is the only one that counts. Its name is
-in the log and in ` + "`posthaste queue hosts`" + `; see docs/replies.md.
+A rule applies to refusals that meet all of its conditions; only the first rule that matches counts. Its name is in the log and in
+` + "`posthaste queue hosts`" + `; see docs/replies.md.
 
 ` + "```toml" + `
 [reply_rule.busy]
@@ -500,8 +502,8 @@ for = "1h"
 const referenceDKIM = `
 ## Keys of signatures: [dkim.NAME]
 
-A key signs the mail of the domains in ` + "`domain`" + `; see docs/dkim.md. Its name is only for people. A message gets one signature with
-RSA and one with Ed25519 if there are keys of both kinds.
+A key signs the mail of the domains in ` + "`domain`" + `; see docs/dkim.md. Its name is only for people. If there are keys of both kinds, a
+message gets one signature with RSA and one with Ed25519.
 
 ` + "```toml" + `
 [dkim.rsa]
