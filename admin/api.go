@@ -47,7 +47,7 @@ type Filter struct {
 	Domain     string   `json:"domain,omitempty" query:"domain" maxLength:"512" example:"example.net" doc:"The domain of a recipient; with a leading dot, also its subdomains."`
 	Error      string   `json:"error,omitempty" query:"error" maxLength:"512" example:"greylisted" doc:"A substring of a recipient's last reply or of the hold reason. Case does not matter."`
 	ReplyClass string   `json:"reply_class,omitempty" query:"reply_class" maxLength:"64" example:"mailbox-full" doc:"The class of a recipient's last reply (docs/replies.md), in which * stands for any text."`
-	Damaged    bool     `json:"damaged,omitempty" query:"damaged" doc:"Only messages of which something cannot be read. Unless areas are given, corrupt is searched too."`
+	Damaged    bool     `json:"damaged,omitempty" query:"damaged" doc:"Only messages that cannot be read completely. Unless areas are given, corrupt is searched too."`
 	Older      string   `json:"older,omitempty" query:"older" maxLength:"32" example:"2h" doc:"Arrived longer ago than this time; units s, m, h, d, w."`
 	Younger    string   `json:"younger,omitempty" query:"younger" maxLength:"32" example:"1d" doc:"Arrived more recently than this time ago; units s, m, h, d, w."`
 }
@@ -58,7 +58,7 @@ type Recipient struct {
 	Address    string     `json:"address"`
 	Result     string     `json:"result" enum:"pending,sent,deferred,bounced"`
 	Reply      string     `json:"reply,omitempty" doc:"The last reply exactly as received: code, status and text, with its line breaks; a final [...] marks truncation."`
-	ReplyClass string     `json:"reply_class,omitempty" example:"mailbox-full" doc:"What the reply is about (docs/replies.md); absent if it refuses nothing."`
+	ReplyClass string     `json:"reply_class,omitempty" example:"mailbox-full" doc:"The class of the reply (docs/replies.md); absent if it refuses nothing."`
 	PutOff     string     `json:"put_off,omitempty" doc:"Why it was deferred without another attempt, in this program's words; reply is the earlier failure that led to it."`
 	Expired    bool       `json:"expired,omitempty" doc:"It failed because the message expired; reply is the last one received."`
 	By         string     `json:"by,omitempty" doc:"The remote host that sent the reply, as name[address]; absent if this program made the reply."`
@@ -115,7 +115,7 @@ type Detail struct {
 	Ret        string               `json:"ret,omitempty" enum:"FULL,HDRS" doc:"RET as received (RFC 3461)."`
 	Body       string               `json:"body,omitempty" enum:"7BIT,8BITMIME"`
 	SMTPUTF8   bool                 `json:"smtputf8"`
-	TLS        string               `json:"tls_request,omitempty" enum:"required,optional" doc:"What the sender asks of its way (RFC 8689): required by REQUIRETLS, optional by a header field TLS-Required: No."`
+	TLS        string               `json:"tls_request,omitempty" enum:"required,optional" doc:"What the sender asks for on its way (RFC 8689): required by REQUIRETLS, optional by a header field TLS-Required: No."`
 	Warned     bool                 `json:"warned" doc:"Whether a delay warning was sent to the sender."`
 	ClientAddr string               `json:"client_address,omitempty"`
 	ClientHelo string               `json:"client_helo,omitempty"`
@@ -197,19 +197,19 @@ type CoreStatus struct {
 	Sent       uint64     `json:"sent" doc:"Recipients, since the start."`
 	Deferred   uint64     `json:"deferred" doc:"Recipients, since the start; one may count more than once."`
 	Bounced    uint64     `json:"bounced" doc:"Recipients, since the start."`
-	Unknown    uint64     `json:"unknown" doc:"Recipients, since the start, who may have the message or not: it was sent to its end, and no reply came."`
-	Offline    *time.Time `json:"offline_since,omitempty" doc:"Since when hardly any host can be reached, so that our own network is held to be down."`
+	Unknown    uint64     `json:"unknown" doc:"Recipients, since the start, that may or may not have the message: it was sent completely, and no reply came."`
+	Offline    *time.Time `json:"offline_since,omitempty" doc:"The time since which hardly any host can be reached, so that our own network is considered down."`
 	Expired    uint64     `json:"expired" doc:"Messages given up because of their age, since the start."`
 }
 
 // A ConnectionsStatus counts connections.
 type ConnectionsStatus struct {
-	Ended map[string]uint64 `json:"ended" doc:"Connections that have ended since the start, by why: asked, idle, busy, lost, step, mixed, wrong."`
+	Ended map[string]uint64 `json:"ended" doc:"Connections that have ended since the start, by close reason: asked, idle, busy, lost, step, mixed, wrong."`
 }
 
 // An Alarm is something that a person has to look at.
 type Alarm struct {
-	Kind       string           `json:"kind" enum:"mixed,damaged,unrecorded" doc:"mixed: a server has put what was sent under another envelope. damaged: a file of the spool was damaged at a start. unrecorded: what has become of mail cannot be written to the spool."`
+	Kind       string           `json:"kind" enum:"mixed,damaged,unrecorded" doc:"mixed: a server has put content under another message's envelope. damaged: a file of the spool was damaged at a start. unrecorded: outcomes of messages cannot be written to the spool."`
 	At         time.Time        `json:"at" doc:"When it happened last."`
 	Text       string           `json:"text"`
 	Connection *EndedConnection `json:"connection,omitempty" doc:"The connection that it happened on."`
@@ -230,7 +230,7 @@ type TransportStatus struct {
 type DestinationStatus struct {
 	Nexthop    string      `json:"nexthop" doc:"Of the transport retry: why the mail is deferred."`
 	Source     string      `json:"source,omitempty" doc:"The source that the mail leaves from; absent without sources."`
-	Security   string      `json:"security,omitempty" doc:"What the mail demands of the security of connections; absent for TLS if the server offers it."`
+	Security   string      `json:"security,omitempty" doc:"The security demand of the mail; absent for TLS if the server offers it."`
 	Instead    string      `json:"instead,omitempty" doc:"Of the transport retry: the transport and nexthop that the mail was to take, with a colon between them."`
 	State      string      `json:"state" enum:"ready,dead,suspended"`
 	Window     int         `json:"window" doc:"Deliveries that may go on at the same time."`
@@ -238,7 +238,7 @@ type DestinationStatus struct {
 	Todo       int         `json:"todo" doc:"Deliveries that wait."`
 	Open       int         `json:"connections,omitempty" doc:"Connections that are ready, where the core decides on them; the window counts these and those being opened."`
 	Opening    int         `json:"connecting,omitempty" doc:"Connections that are being opened."`
-	Waits      string      `json:"waits_for,omitempty" doc:"What keeps that which waits from going now: the kind in wait_reason."`
+	Waits      string      `json:"waits_for,omitempty" doc:"The wait reason of its mail: the kind in wait_reason."`
 	WaitReason *WaitReason `json:"wait_reason,omitempty" doc:"The same in full."`
 	Reason     string      `json:"reason,omitempty" doc:"Why it is dead."`
 	Until      *time.Time  `json:"until,omitempty" doc:"When it is tried again."`

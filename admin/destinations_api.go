@@ -11,7 +11,7 @@ type Destination struct {
 	Name       string      `json:"name" doc:"Transport and nexthop, separated by a colon."`
 	Transport  string      `json:"transport"`
 	Source     string      `json:"source,omitempty" doc:"The source that its mail leaves from; absent if there is none, or several."`
-	Security   string      `json:"security,omitempty" doc:"What its mail demands of the security of connections, as level or level=names; absent for TLS if the server offers it."`
+	Security   string      `json:"security,omitempty" doc:"The security demand of its mail, as level or level=names; absent for TLS if the server offers it."`
 	Sources    []string    `json:"sources,omitempty" doc:"The sources that its mail leaves from, whose counts are added up here."`
 	Nexthop    string      `json:"nexthop" doc:"Domain, [host]:port, or {host,host;host}: MX hosts that several domains share."`
 	State      string      `json:"state" enum:"ready,opening,full,rate-limited,paused,dead" doc:"ready: it takes mail; opening: its hosts are being looked up or connected to; full: it is at a limit of concurrent connections or deliveries; rate-limited: it is at a rate limit; paused: a delay between two deliveries; dead: it cannot be reached."`
@@ -78,7 +78,7 @@ type HostStatus struct {
 	Name        string           `json:"name,omitempty" doc:"Absent for an address literal."`
 	Address     string           `json:"address"`
 	Source      string           `json:"source,omitempty" doc:"The source for whose connections this holds; absent without sources."`
-	Security    string           `json:"security,omitempty" doc:"What its mail demands of the security of connections, as level or level=names; absent for TLS if the server offers it."`
+	Security    string           `json:"security,omitempty" doc:"The security demand of its mail, as level or level=names; absent for TLS if the server offers it."`
 	Tier        int              `json:"tier" doc:"From 1, the best."`
 	State       string           `json:"state" enum:"active,idle,connecting,probing,closed,unused,retry" doc:"active: a connection is carrying mail; idle: all its connections are idle; connecting: its first connection is being opened; probing: it had failed, and one connection tests whether it is back; closed: it had connections recently; retry: it failed; unused: it was not used recently."`
 	Until       *time.Time       `json:"until,omitempty" doc:"retry: earliest time of the next attempt."`
@@ -107,7 +107,7 @@ type ConnectionStatus struct {
 	ID       uint64     `json:"id" doc:"As in traces."`
 	Host     string     `json:"host" doc:"name[address]:port."`
 	Source   string     `json:"source,omitempty" doc:"The source that it comes from; absent without sources."`
-	Security string     `json:"security,omitempty" doc:"What its mail demands of the security of connections, as level or level=names; absent for TLS if the server offers it."`
+	Security string     `json:"security,omitempty" doc:"The security demand of its mail, as level or level=names; absent for TLS if the server offers it."`
 	TLS      string     `json:"tls,omitempty" doc:"The version of TLS, the cipher suite, and untrusted, trusted (the certificate is valid, but not for this host) or verified; absent in plaintext."`
 	State    string     `json:"state" enum:"connecting,ready,draining"`
 	Level    string     `json:"level" enum:"lockstep,group,overlap,stream"`
@@ -126,7 +126,7 @@ type EndedConnection struct {
 	ID          uint64    `json:"id"`
 	Host        string    `json:"host" doc:"name[address]:port."`
 	Source      string    `json:"source,omitempty" doc:"The source that it came from; absent without sources."`
-	Security    string    `json:"security,omitempty" doc:"What its mail demands of the security of connections, as level or level=names; absent for TLS if the server offers it."`
+	Security    string    `json:"security,omitempty" doc:"The security demand of its mail, as level or level=names; absent for TLS if the server offers it."`
 	Why         string    `json:"why" enum:"asked,idle,busy,lost,step,mixed,wrong" doc:"asked: this program closed it in good order; idle: the server closed it while idle; busy: the server replied 421; lost: the connection was lost; step: the server did not follow the level of pipelining; mixed: the server put content under another envelope; wrong: the server violated the protocol."`
 	DrainReason string    `json:"drain_reason,omitempty" enum:"idle-time,age,count,room,better-host,limit,host-gone,stop,probe,outdated" doc:"asked: why this program closed it."`
 	Text        string    `json:"text" doc:"Why, in words."`
@@ -141,7 +141,7 @@ type EndedConnection struct {
 type MessageDestination struct {
 	Name       string      `json:"name" doc:"Transport and nexthop, separated by a colon; for mail that is being deferred, the original ones."`
 	Source     string      `json:"source,omitempty" doc:"The source that the mail leaves from; absent without sources."`
-	Security   string      `json:"security,omitempty" doc:"What its mail demands of the security of connections, as level or level=names; absent for TLS if the server offers it."`
+	Security   string      `json:"security,omitempty" doc:"The security demand of its mail, as level or level=names; absent for TLS if the server offers it."`
 	Waiting    int         `json:"waiting" doc:"Recipients that wait."`
 	Busy       int         `json:"busy" doc:"Transactions under way."`
 	Deferral   bool        `json:"being_deferred,omitempty" doc:"The destination cannot take it, and it is being deferred."`

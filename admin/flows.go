@@ -26,9 +26,9 @@ type Flow struct {
 	Messages int    `json:"messages" doc:"In core."`
 	Waiting  int    `json:"waiting" doc:"Deliveries that wait for their turn."`
 	Busy     int    `json:"busy" doc:"Deliveries under way."`
-	Started  uint64 `json:"started" doc:"Deliveries that were started since the daemon was, or since the flow was forgotten because it had been idle."`
+	Started  uint64 `json:"started" doc:"Deliveries started since the start of the daemon, or since the flow was forgotten because it was idle."`
 	// The waits are between two powers of two of a millisecond; these are the upper ones.
-	WaitMedianMS int64 `json:"wait_p50_ms,omitempty" doc:"Time that half of the deliveries have not waited longer for than since their messages came into core, rounded up to a power of two."`
+	WaitMedianMS int64 `json:"wait_p50_ms,omitempty" doc:"Median of the time between a message's coming into core and the start of a delivery, rounded up to a power of two."`
 	WaitP99MS    int64 `json:"wait_p99_ms,omitempty" doc:"The same for 99 of 100 deliveries."`
 
 	Destinations     []FlowDestination `json:"destinations,omitempty" doc:"Where most of it waits, up to five."`
@@ -39,7 +39,7 @@ type Flow struct {
 type FlowDestination struct {
 	Name     string `json:"name" doc:"transport:nexthop"`
 	Source   string `json:"source,omitempty" doc:"The source that the mail leaves from; absent without sources."`
-	Security string `json:"security,omitempty" doc:"What the mail demands of the security of connections; absent for TLS if the server offers it."`
+	Security string `json:"security,omitempty" doc:"The security demand of the mail; absent for TLS if the server offers it."`
 	Waiting  int    `json:"waiting"`
 	Busy     int    `json:"busy"`
 	Sharing
@@ -48,7 +48,7 @@ type FlowDestination struct {
 // Sharing is how a flow shares the room of a destination.
 type Sharing struct {
 	Flows int `json:"flows,omitempty" doc:"Flows that have mail waiting for the destination, including this one."`
-	Share int `json:"share_permille,omitempty" doc:"What the flow is entitled to of the destination, in thousandths; absent if there is room for all."`
+	Share int `json:"share_permille,omitempty" doc:"The flow's share of the destination, in thousandths; absent if there is room for all."`
 	Turns int `json:"turns,omitempty" doc:"Deliveries of other flows that may start there before the next one of this flow, at most."`
 }
 

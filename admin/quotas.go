@@ -10,8 +10,8 @@ import (
 type QuotaPage struct {
 	Counting bool           `json:"counting,omitempty" doc:"Mail that waits is being counted; until that has ended, limits on it refuse nothing."`
 	Counted  int64          `json:"counted,omitempty" doc:"Messages counted so far, while counting."`
-	Matched  int            `json:"matched" doc:"Number of quotas that match, including those that are not in the answer. Of tenants and flows without limits of their own, only those are known that have most waiting, and those that have sent something lately."`
-	Quotas   []Quota        `json:"quotas" doc:"Those of which the largest part is used first."`
+	Matched  int            `json:"matched" doc:"Number of quotas that match, including those that are not in the answer. Tenants and flows without limits of their own are included only if they are among those with the most mail waiting, or have sent something lately."`
+	Quotas   []Quota        `json:"quotas" doc:"Those closest to a limit first."`
 	Refused  []QuotaRefusal `json:"refused" doc:"How many commands and messages each kind of limit has refused since the start."`
 }
 
@@ -20,7 +20,7 @@ type Quota struct {
 	Kind           string       `json:"kind" enum:"class,tenant,flow"`
 	Name           string       `json:"name" doc:"Of the class, the tenant or the flow; empty for a meter that many names share."`
 	Tenant         string       `json:"tenant,omitempty" doc:"Of the flow."`
-	Shared         bool         `json:"shared,omitempty" doc:"What is sent is counted for many names together, since there are too many."`
+	Shared         bool         `json:"shared,omitempty" doc:"Sent mail is counted for many names together, since there are too many."`
 	Uses           []QuotaUsage `json:"uses"`
 	RecipientLimit int          `json:"recipient_limit,omitempty" doc:"Maximum number of recipients of one message."`
 	Refused        uint64       `json:"refused,omitempty" doc:"Commands and messages that were refused."`

@@ -223,13 +223,13 @@ func (s *Server) register() {
 	huma.Register(s.api, operation("flows", http.MethodGet, "/v1/flows", "Flows that have mail in core or had some lately, and what they share",
 		"Those with the most waiting come first. Mail that was not classified is in no flow."), s.flows)
 	huma.Register(s.api, operation("quotas", http.MethodGet, "/v1/quotas", "Quotas of classes, tenants and flows, and how much of them is used",
-		"Those of which the largest part is used come first."), s.quotas)
+		"Those closest to a limit come first."), s.quotas)
 	huma.Register(s.api, operation("tls-reports", http.MethodGet, "/v1/tls-reports", "Reports on TLS (TLSRPT) as they would be sent now",
 		"Counts are kept until their report has been sent, or was dropped."), s.tlsReports)
 	huma.Register(s.api, operation("feedback", http.MethodGet, "/v1/feedback", "Counts of reports that came back about mail",
 		"Each report counts once for each recipient. Counts change nothing in the queue."), s.feedback)
 	huma.Register(s.api, operation("sources", http.MethodGet, "/v1/sources", "The addresses that mail leaves from, and what they send"), s.sources)
-	huma.Register(s.api, operation("warmup", http.MethodPost, "/v1/sources/{name}/warmup", "Change where a source is in its warm-up"), s.adjustWarmup)
+	huma.Register(s.api, operation("warmup", http.MethodPost, "/v1/sources/{name}/warmup", "Change the progress of a source's warm-up"), s.adjustWarmup)
 	huma.Register(s.api, operation("hold", http.MethodPost, "/v1/messages/hold", "Hold messages until they are released",
 		"A message that is already held but would expire is then kept. "+pageNote), s.order(verbHold))
 	huma.Register(s.api, operation("release", http.MethodPost, "/v1/messages/release", "Release held messages, due at once",

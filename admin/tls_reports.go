@@ -10,7 +10,7 @@ import (
 // A TLSReportPage is the answer to a question for reports on TLS.
 type TLSReportPage struct {
 	Counting bool            `json:"counting" doc:"Whether sessions are counted; if not, tls_reports.organization is not set."`
-	Days     []string        `json:"days" doc:"The UTC days of which there are counts, the oldest first."`
+	Days     []string        `json:"days" doc:"The UTC days that have counts, the oldest first."`
 	Domains  []string        `json:"domains" doc:"The domains with counts of that day, in order."`
 	Report   json.RawMessage `json:"report,omitempty" doc:"The report on the domain, as RFC 8460 4.4 has it, if there is one."`
 }

@@ -23,7 +23,7 @@ type SourceWarmup struct {
 	Warm   int          `json:"sites_warm" doc:"Of these, those without a limit."`
 	Spent  int          `json:"sites_spent" doc:"Of these, those whose allowance of today is used up."`
 	Today  int          `json:"messages_today"`
-	Sites  []WarmupSite `json:"sites,omitempty" doc:"Most of the sites, those with the most messages today first."`
+	Sites  []WarmupSite `json:"sites,omitempty" doc:"Maximum number of sites in the answer, those with the most messages today first."`
 }
 
 // A WarmupSite is where a source is in its warm-up at one site.
@@ -61,8 +61,8 @@ func warmupOf(v *warmup.SourceView) *SourceWarmup {
 
 // A WarmupOrder changes where a source is in its warm-up.
 type WarmupOrder struct {
-	Order string `json:"order" enum:"day,pause,resume,reset" doc:"day: go on with another day of the plan; pause: keep the allowance as it is, whatever happens; resume: end that; reset: begin again. What was sent today counts in any case."`
-	Site  string `json:"site,omitempty" maxLength:"1024" doc:"One site that the source has sent to, by its nexthop; absent for all sites of the source, also those that it will have."`
+	Order string `json:"order" enum:"day,pause,resume,reset" doc:"day: go on with another day of the plan; pause: keep the allowance as it is until resume; resume: end the pause; reset: begin again. What was sent today counts in any case."`
+	Site  string `json:"site,omitempty" maxLength:"1024" doc:"One site that the source has sent to, by its nexthop; absent for all sites of the source, including future ones."`
 	Day   int    `json:"day,omitempty" minimum:"1" maximum:"1000" doc:"With day: the day of the plan, from 1 on; beyond the last, warm."`
 }
 
