@@ -127,7 +127,7 @@ func (s *script) connection(tb testing.TB, l *golden.Line) {
 			tb.Fatalf("%s: %v", l.Pos, err)
 		}
 		s.db.StepDown(k, from, s.now)
-	case "bears", "suspect": // bears|suspect HOST [level=LEVEL] [times=N]
+	case "supports", "suspect": // supports|suspect HOST [level=LEVEL] [times=N]
 		level := mail.LevelOverlap
 		if err := level.UnmarshalText([]byte(l.Str("level", "overlap"))); err != nil {
 			tb.Fatalf("%s: %v", l.Pos, err)
