@@ -50,7 +50,7 @@ are in UTC; counts of 35 days are kept.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&since, "since", "", "from this `day` on, such as 2026-11-23, or 7d for the last seven days (default all)")
-	f.StringVar(&by, "by", "class", "gather by `what`: class, tenant, sender, receiver (the domains) or day")
+	f.StringVar(&by, "by", "class", "group by this `property`: class, tenant, sender, receiver (the domains) or day")
 	f.IntVar(&limit, "limit", 50, "show at most this `number` of rows")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	p.AddFlags(f)
