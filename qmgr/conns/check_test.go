@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/internal/prng"
 )
 
@@ -26,7 +27,16 @@ var unbound = []string{
 func TestCheckFindsEveryMutation(t *testing.T) {
 	missed := make(map[string]bool)
 	found := make(map[string]bool)
-	for seed := uint64(1); seed <= 32; seed++ {
+	complete := func() bool {
+		for name := range missed {
+			if !found[name] && !slices.Contains(unbound, name) {
+				return false
+			}
+		}
+		return true
+	}
+	// A plain run ends when all has been found.
+	for seed := uint64(1); seed <= 32 && (seed <= 4 || !complete() || golden.Runs(0) > 0); seed++ {
 		r := prng.New(seed)
 		w := newTwins(&r, t.Fatalf)
 		for step := range 240 {

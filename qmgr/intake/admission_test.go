@@ -87,7 +87,7 @@ func TestFlushFindsAllThatIsDeferred(t *testing.T) {
 // A scan for what waits until a day ends finds all of that, in all buckets, and nothing that
 // is due at another instant. One that is ended takes nothing more.
 func TestWarmupFindsWhatIsDueThen(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range uint64(golden.Runs(8)) {
 		w := newSpoolWorld(t, seed)
 		for range 100 {
 			w.step()
