@@ -52,6 +52,12 @@ race: ## all tests twice, shuffled, with the race detector
 386: ## the pure half's tests where an int has 32 bits
 	GOARCH=386 CGO_ENABLED=0 POSTHASTE_RUNS=10 $(GO) test -vet=off -short $(PURE)
 
+.PHONY: platforms
+platforms: ## build everything for other operating systems
+	GOOS=windows $(GO) build ./...
+	GOOS=darwin $(GO) build ./...
+	GOOS=freebsd $(GO) build ./...
+
 # arm64 fuses floating-point products into sums, which amd64 does not.
 .PHONY: arm64
 arm64: ## the arithmetic of the pure half on arm64

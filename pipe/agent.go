@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -29,7 +29,7 @@ type Agent struct {
 type program struct {
 	TransportConfig
 	arguments   []Argument // behind the path
-	credential  *syscall.Credential
+	identity    identity
 	environment []string
 }
 
@@ -75,7 +75,7 @@ func newProgram(t TransportConfig) (*program, error) {
 		p.arguments = append(p.arguments, argument)
 	}
 	var err error
-	if p.credential, err = credential(t.User); err != nil {
+	if p.identity, err = identify(t.User); err != nil {
 		return nil, err
 	}
 	p.environment = environment(t.Environment)
@@ -230,6 +230,10 @@ func (a *Agent) unprepared(d mail.Delivery, err error) mail.DeliveryResult {
 	return unavailable(d, "the message cannot be stored for the program: "+cause(err))
 }
 
+// markName is the variable by which what a program has started is found when the program's time is
+// over. Its value is different at each start.
+const markName = "POSTHASTE_DELIVERY"
+
 // closeTime is the time for which other processes may keep the output of a program open that has
 // ended.
 const closeTime = time.Second
@@ -241,9 +245,10 @@ func (a *Agent) run(ctx context.Context, p *program, arguments []string, message
 	var said output
 	c := exec.CommandContext(limited, p.Command[0], arguments...)
 	c.Stdin, c.Stdout, c.Stderr = message, &said, &said
-	c.Dir, c.Env = p.Directory, p.environment
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.credential}
-	c.Cancel = func() error { return killGroup(c.Process.Pid) }
+	mark := markName + "=" + rand.Text()
+	c.Dir, c.Env = p.Directory, append(slices.Clip(p.environment), mark)
+	isolate(c, p.identity)
+	c.Cancel = func() error { return kill(c.Process.Pid, mark) }
 	c.WaitDelay = closeTime
 	if err := c.Start(); err != nil {
 		if ctx.Err() != nil {
@@ -275,29 +280,6 @@ func end(ctx, limited context.Context, p *program, state *os.ProcessState, said 
 		return result(d, outOfTime(p.TimeLimit.String(), said.lastLine()))
 	}
 	return result(d, judge(status, said))
-}
-
-// killGroup kills a process and those that it has started.
-func killGroup(pid int) error {
-	err := syscall.Kill(-pid, syscall.SIGKILL)
-	if err == syscall.ESRCH {
-		return os.ErrProcessDone
-	}
-	return err
-}
-
-// keepFiles has programs inherit no open file. Those that this process has opened have the
-// mark for that already, but those that it has inherited itself may not.
-func keepFiles() {
-	open, err := os.ReadDir("/dev/fd")
-	if err != nil {
-		return // a system without it
-	}
-	for _, e := range open {
-		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
-			syscall.CloseOnExec(fd)
-		}
-	}
 }
 
 // result gives all recipients the same outcome.

@@ -10,7 +10,8 @@
 //  2. starts the program, without a shell, in a process group of its own, with that file
 //     as its standard input, an environment of a few variables, and no other open file;
 //  3. reads what the program writes, of which it keeps the end, until the program ends
-//     or its time is over, which ends the whole group;
+//     or its time is over, which ends the whole group and, on Linux, every process
+//     that still has the variable that marks this start (killMarked);
 //  4. translates the exit status to outcomes (status.go).
 //
 // # Why a file, and not a pipe

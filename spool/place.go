@@ -25,16 +25,6 @@ type place struct {
 // A fileID identifies a file.
 type fileID struct{ device, inode uint64 }
 
-// identify returns a file's ID and its number of names; ok is false if the file
-// system does not provide them.
-func identify(info vfs.FileInfo) (id fileID, names uint64, ok bool) {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return fileID{}, 0, false
-	}
-	return fileID{uint64(st.Dev), st.Ino}, uint64(st.Nlink), true
-}
-
 func (p *place) init(s *Spool) error {
 	info, err := s.disk.Stat(s.path("db"))
 	if err != nil {

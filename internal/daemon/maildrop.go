@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/config"
@@ -97,6 +96,9 @@ func openMaildrop(cfg *config.Config, log *slog.Logger) (*maildrop, error) {
 			return nil, err
 		}
 		return nil, nil
+	}
+	if err := maildropUnsupported(); err != nil {
+		return nil, err
 	}
 	m := &maildrop{dir: dir, aside: filepath.Join(cfg.QueueDirectory, "maildrop-refused"), sizeMax: cmp.Or(cfg.SMTPD.MessageSizeLimit, math.MaxInt64), log: log, sessions: newDropListener(), looked: make(map[string]looked), partly: make(map[string]partly)}
 	for _, path := range []string{m.dir, m.aside} {
@@ -291,11 +293,7 @@ func (m *maildrop) remove(path string, part partly) bool {
 
 // load reads a file.
 func (m *maildrop) load(path string) (user uint32, s submit.Sending, err error) {
-	// A FIFO must not block, and a symbolic link must not lead anywhere.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) { // a symbolic link, a socket
-		err = submit.ErrIncomplete
-	}
+	f, err := openDropped(path)
 	if err != nil {
 		return 0, s, err
 	}
@@ -304,13 +302,13 @@ func (m *maildrop) load(path string) (user uint32, s submit.Sending, err error) 
 	if err != nil {
 		return 0, s, err
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
+	user, only := ownerOf(info)
 	// With a second name it may be a file of another user, who has not put it here.
-	if !ok || !info.Mode().IsRegular() || stat.Nlink != 1 {
+	if !only || !info.Mode().IsRegular() {
 		return 0, s, submit.ErrIncomplete
 	}
 	s, err = submit.Load(f, m.sizeMax)
-	return stat.Uid, s, err
+	return user, s, err
 }
 
 // clean deals with a file that is no message: it may become one, or is junk.
@@ -366,13 +364,8 @@ func newDropListener() *dropListener {
 
 // dial begins a session of a user.
 func (l *dropListener) dial(user uint32) (net.Conn, error) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	ours, err := connOf(fds[0])
-	theirs, otherErr := connOf(fds[1])
-	if err = errors.Join(err, otherErr); err == nil {
+	ours, theirs, err := socketPair()
+	if err == nil {
 		select {
 		case l.conns <- dropConn{theirs.(*net.UnixConn), user}:
 			return ours, nil
@@ -386,12 +379,6 @@ func (l *dropListener) dial(user uint32) (net.Conn, error) {
 		}
 	}
 	return nil, err
-}
-
-func connOf(fd int) (net.Conn, error) {
-	f := os.NewFile(uintptr(fd), "maildrop")
-	defer f.Close() // the connection has a descriptor of its own
-	return net.FileConn(f)
 }
 
 func (l *dropListener) Accept() (net.Conn, error) {

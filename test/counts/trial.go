@@ -128,7 +128,11 @@ func (t *trial) run(ctx context.Context) (reloaded bool, err error) {
 		if err := t.configure(mail.CountLevel(t.dice.IntN(len(quotas)))); err != nil {
 			return true, err
 		}
-		if err := syscall.Kill(t.daemon.Pid(), syscall.SIGHUP); err != nil {
+		daemon, err := os.FindProcess(t.daemon.Pid())
+		if err == nil {
+			err = daemon.Signal(syscall.SIGHUP)
+		}
+		if err != nil {
 			return true, errors.Join(err, t.daemon.Alive())
 		}
 		within(100 * time.Millisecond)

@@ -241,7 +241,7 @@ func (d *Daemon) Used() (octets int64, err error) {
 			return nil
 		}
 		if err == nil {
-			octets += info.Sys().(*syscall.Stat_t).Blocks * 512
+			octets += onDisk(info)
 		}
 		return err
 	})

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command receivers shows what bad receivers cost the mail of others: it runs the real
 // program with its default configuration against receivers that are hostile, dead or
 // unreliable, and holds what good mail then gets against budgets.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -71,10 +73,11 @@ func (g *graveyard) host(domain, address string) error {
 // silent makes a host that never answers. Its queue has room for one connection, which
 // is made here.
 func (g *graveyard) silent(ip net.IP) (address string, err error) {
-	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		return "", os.NewSyscallError("socket", err)
 	}
+	syscall.CloseOnExec(socket)
 	g.sockets = append(g.sockets, socket)
 	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte(ip.To4())}); err != nil {
 		return "", os.NewSyscallError("bind", err)

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -56,9 +55,7 @@ func (p *place) path() (path string, readers int, err error) {
 	}
 	// The daemon is the owner of its queue, and reads what root has made by its group.
 	if info, err := os.Stat(cfg.QueueDirectory); err == nil && os.Geteuid() == 0 {
-		if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Uid != 0 {
-			readers = int(s.Gid)
-		}
+		readers = groupOf(info)
 	}
 	return path, readers, nil
 }

@@ -1,18 +1,23 @@
+//go:build unix
+
 package pipe
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/user"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// credential returns as which user and group a program runs; nil for those of this
-// process. text is TransportConfig.User.
-func credential(text string) (*syscall.Credential, error) {
+// An identity is as which user and group a program runs; nil stands for those of this process.
+type identity = *syscall.Credential
+
+// identify returns that of TransportConfig.User.
+func identify(text string) (identity, error) {
 	if text == "" {
 		if os.Geteuid() == 0 {
 			return nil, errors.New("user: it is not set, and programs must not run as root: set command_user")
@@ -45,4 +50,33 @@ func credential(text string) (*syscall.Credential, error) {
 		return nil, nil
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+// isolate has a program run as somebody, in a process group of its own.
+func isolate(c *exec.Cmd, as identity) {
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: as}
+}
+
+// kill kills a process, its group, and all that carries the mark of the delivery.
+func kill(pid int, mark string) error {
+	err := syscall.Kill(-pid, syscall.SIGKILL)
+	killMarked(mark)
+	if err == syscall.ESRCH {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+// keepFiles has programs inherit no open file. Those that this process has opened have the
+// mark for that already, but those that it has inherited itself may not.
+func keepFiles() {
+	open, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return // a system without it
+	}
+	for _, e := range open {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
 }

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package user
+
+import "io/fs"
+
+// groupOf returns -1: files have no groups here.
+func groupOf(fs.FileInfo) int { return -1 }
