@@ -108,7 +108,7 @@ func hostParameters() []parameter[Config] {
 			"The group, by name or number, whose members may submit mail through submission_socket in addition to the owner of the queue.",
 			"Set it to the group of the users and programs that run sendmail.").onRestart(),
 		define("maildrop", words(word[MaildropUsers]{"group", MaildropGroup}, word[MaildropUsers]{"all", MaildropAll}, word[MaildropUsers]{"off", MaildropOff}), func(c *Config) *MaildropUsers { return &c.Maildrop }, MaildropGroup,
-			"The users whose sendmail keeps mail in the maildrop while the daemon is not running, until it starts: group for those who may use submission_socket, all for all users of this machine, who may then also submit while it runs, and off for none.",
+			"The users whose sendmail leaves mail in the maildrop while the daemon is not running: group means the users who may use submission_socket, all means all users of this machine, who may then also submit mail while the daemon runs, and off means none.",
 			"Set it to all on a machine whose users run sendmail without being members of submission_group; each of them can then fill the disk of the queue, unless the file system has quotas.").onRestart(),
 		define("shutdown_time", period(time.Second, limit[time.Duration]{max: time.Hour, zero: "not waiting"}), func(c *Config) *time.Duration { return &c.ShutdownTime }, 30*time.Second,
 			"The time that a shutdown waits for deliveries in progress before it cuts them off.",

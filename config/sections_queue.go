@@ -15,7 +15,7 @@ func queueParameters() []parameter[Config] {
 			"The number of messages in memory at once; the others wait on disk.",
 			"Raise it if many destinations are slow at the same time; a message takes about 1 KB."),
 		define("qmgr_message_recipient_limit", count, func(c *Config) *int { return &c.Queue.RecipientLimit }, 20000,
-			"The number of recipients in memory, of all messages together, up to which more than qmgr_message_recipient_minimum recipients of a new message are read.",
+			"The number of recipients of all messages in memory; above it, only qmgr_message_recipient_minimum recipients of each new message are read.",
 			"Raise it for messages with very many recipients; a recipient takes about 150 bytes."),
 		define("qmgr_message_recipient_minimum", count, func(c *Config) *int { return &c.Queue.RecipientMinimum }, 10,
 			"The number of recipients that each message may always have in memory, whatever the other messages use.",

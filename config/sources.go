@@ -32,7 +32,7 @@ var (
 			"The name of the source in EHLO.",
 			"Set it to the name that the DNS has for the source's addresses."),
 		define("warmup", warmupPlan(), func(s *Source) *string { return &s.Warmup }, "",
-			"The plan by which the source is warmed up: how many messages it may send to each site on a day, which grows while receivers take the mail well, and what exceeds it leaves from the other sources of the pool (docs/warmup.md).",
+			"The warm-up plan, which limits the number of messages per day from the source to each site; the limit grows while receivers accept the mail, and further mail leaves from the other sources of the pool (docs/warmup.md).",
 			"Set it to conservative for an address that receivers do not know."),
 		define("warmup_start", warmupStart(), func(s *Source) *warmup.Day { return &s.WarmupStart }, 0,
 			"The day, in UTC, on which the warm-up begins, and before which nothing is sent from the source.",

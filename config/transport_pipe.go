@@ -30,7 +30,7 @@ func programs() []parameter[Transport] {
 			"Environment variables of the program, which has no others than these, PATH (/usr/bin:/bin), TZ and LANG.",
 			"Set it for programs that need HOME, for example; other users of the machine may be able to read it, so it is no place for passwords."),
 		transportParameter("command_time_limit", period(time.Second, limit[time.Duration]{min: time.Second, max: 24 * time.Hour}), func(t *Transport) *time.Duration { return &t.Pipe.TimeLimit },
-			"The time after which the program and what it has started are killed; the message is tried again later.",
+			"The time after which the program and its child processes are killed; the message is tried again later.",
 			"Lower it for programs that hang, so that they do not occupy all deliveries of the transport."),
 		transportParameter("null_sender", text("text", "", nil), func(t *Transport) *string { return &t.Pipe.NullSender },
 			"The replacement of ${sender} in mail with the null sender, which reports have.",
