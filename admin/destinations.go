@@ -46,7 +46,7 @@ func (s *Server) destinations(ctx context.Context, in *destinationsInput) (*dest
 		return nil, s.problem(ctx, err)
 	}
 	page := DestinationPage{Matched: list.Matched, States: map[string]int{}, Destinations: make([]Destination, 0, len(list.Destinations))}
-	for c, n := range list.Standing {
+	for c, n := range list.ByCondition {
 		if n > 0 {
 			page.States[qmgr.Condition(c).String()] = n
 		}

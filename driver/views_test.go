@@ -274,7 +274,7 @@ func TestDestinationsPageByPage(t *testing.T) {
 			t.Errorf("%d destinations in all", len(seen))
 		}
 		some := v.list(qmgr.DestinationQuery{Match: func(_, nexthop string) bool { return strings.HasPrefix(nexthop, "d1") }, In: []qmgr.Condition{qmgr.ConditionFull}})
-		if some.Matched != 10 || len(some.Destinations) < 9 || some.Standing[qmgr.ConditionFull] != len(some.Destinations) {
+		if some.Matched != 10 || len(some.Destinations) < 9 || some.ByCondition[qmgr.ConditionFull] != len(some.Destinations) {
 			t.Errorf("%+v", some)
 		}
 	})

@@ -45,7 +45,7 @@ type DestinationPlace struct {
 type DestinationList struct {
 	Destinations []DestinationSummary
 	Matched      int             // destinations that Match and Domain pick, on all pages
-	Standing     [conditions]int // of these, how many are in each Condition
+	ByCondition  [conditions]int // of these, the number in each Condition
 	More         bool            // there are some behind the last one
 }
 
@@ -61,7 +61,7 @@ type DestinationSummary struct {
 	Sources    []string // from which it gets mail, in order; Queue.Source is "" if there are several
 }
 
-// Place returns where the destination stands.
+// Place returns the position of the destination in lists.
 func (s *DestinationSummary) Place() DestinationPlace {
 	return DestinationPlace{s.Queue.Todo, s.Condition, s.Transport, s.Queue.Nexthop, s.Queue.Source, s.Queue.Security}
 }
@@ -72,7 +72,7 @@ func (s *DestinationSummary) Place() DestinationPlace {
 // (go test ./qmgr -bench 'Look').
 func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 	var list DestinationList
-	found := best[standing]{most: query.Most, compare: compareStanding}
+	found := best[ranked]{most: query.Most, compare: compareRanked}
 	for t := range q.ring.All() {
 		for d := range t.destinations() {
 			if d.instead != (mail.Origin{}) || query.Match != nil && !query.Match(t.Name, d.nexthop) {
@@ -87,9 +87,9 @@ func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 			if !slices.ContainsFunc(all, func(d *queue) bool { return d.serves(query.Domain) }) {
 				continue
 			}
-			s := q.standingOfAll(all)
+			s := q.rankAll(all)
 			list.Matched++
-			list.Standing[s.condition]++
+			list.ByCondition[s.condition]++
 			if (len(query.In) == 0 || slices.Contains(query.In, s.condition)) && (query.After == nil || query.After.before(s)) {
 				found.add(s)
 			}
@@ -102,8 +102,9 @@ func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 	return list
 }
 
-// A standing is a destination and how it stands, from one source or from several together.
-type standing struct {
+// A ranked is a destination, of one source or of several together, with the values by which lists
+// are sorted.
+type ranked struct {
 	queue     *queue
 	all       []*queue // if there are several, the first of which is queue
 	condition Condition
@@ -112,17 +113,17 @@ type standing struct {
 	security  string
 }
 
-func (s standing) place() DestinationPlace {
+func (s ranked) place() DestinationPlace {
 	return DestinationPlace{s.waiting, s.condition, s.queue.transport.Name, s.queue.nexthop, s.source, s.security}
 }
 
-func compareStanding(a, b standing) int {
+func compareRanked(a, b ranked) int {
 	return cmp.Or(cmp.Compare(b.waiting, a.waiting), cmp.Compare(b.condition, a.condition),
 		strings.Compare(a.queue.transport.Name, b.queue.transport.Name), strings.Compare(a.queue.nexthop, b.queue.nexthop), strings.Compare(a.source, b.source), strings.Compare(a.security, b.security))
 }
 
 // before reports whether the place is before a destination's.
-func (p *DestinationPlace) before(s standing) bool {
+func (p *DestinationPlace) before(s ranked) bool {
 	at := s.place()
 	return cmp.Or(cmp.Compare(at.Todo, p.Todo), cmp.Compare(at.Condition, p.Condition),
 		strings.Compare(p.Transport, at.Transport), strings.Compare(p.Nexthop, at.Nexthop), strings.Compare(p.Source, at.Source), strings.Compare(p.Security, at.Security)) < 0
@@ -141,7 +142,7 @@ func (d *queue) serves(domain string) bool {
 	return false
 }
 
-func (q *Qmgr) summary(s standing) DestinationSummary {
+func (q *Qmgr) summary(s ranked) DestinationSummary {
 	v := q.summaryOf(s.queue)
 	v.Condition = s.condition
 	for _, d := range s.all[min(1, len(s.all)):] {
@@ -244,7 +245,7 @@ func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView
 		return q.remembered(t, nexthop)
 	}
 	d := all[0]
-	v := DestinationView{DestinationSummary: q.summary(q.standingOfAll(all)), Rate: d.rate.Uses(q.now),
+	v := DestinationView{DestinationSummary: q.summary(q.rankAll(all)), Rate: d.rate.Uses(q.now),
 		TransportRate: t.rate.Uses(q.now), Ceiling: d.limits.window.Limit,
 		Tables: q.shapes.Lookup(d.nexthop, d.site.Best()).Names}
 	if d.site == nil {

@@ -183,7 +183,7 @@ func TestWhyMailWaits(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, reason, c.want)
 		}
 		list := o.Core.Destinations(qmgr.DestinationQuery{Most: 5})
-		if want := reason.Kind.Condition(); len(list.Destinations) != 1 || list.Destinations[0].Condition != want || list.Standing[want] != 1 || list.Destinations[0].Queue.WaitReason.Kind != c.want.Kind {
+		if want := reason.Kind.Condition(); len(list.Destinations) != 1 || list.Destinations[0].Condition != want || list.ByCondition[want] != 1 || list.Destinations[0].Queue.WaitReason.Kind != c.want.Kind {
 			t.Errorf("%s: the list is %+v, want a destination that is %v", name, list, want)
 		}
 	}
@@ -307,8 +307,8 @@ func TestListOfDestinations(t *testing.T) {
 	}
 	for _, in := range []qmgr.Condition{qmgr.ConditionFull, qmgr.ConditionReady, qmgr.ConditionDead} {
 		list := o.Core.Destinations(mx(qmgr.DestinationQuery{Most: 2 * all, In: []qmgr.Condition{in}}))
-		if len(list.Destinations) != list.Standing[in] || list.Matched != all {
-			t.Errorf("%v: %d destinations, %d are counted", in, len(list.Destinations), list.Standing[in])
+		if len(list.Destinations) != list.ByCondition[in] || list.Matched != all {
+			t.Errorf("%v: %d destinations, %d are counted", in, len(list.Destinations), list.ByCondition[in])
 		}
 	}
 	for domain, n := range map[string]int{"one.test": 1, "two.test": 1, "three.test": 0, "": 1} {

@@ -121,13 +121,13 @@ func (q *Qmgr) sourceView(s *sourceState, most int) SourceView {
 	if w, warming := q.warmup.View(s.Name, most, q.now); warming {
 		v.Warmup = &w
 	}
-	found := best[standing]{most: most, compare: compareStanding}
+	found := best[ranked]{most: most, compare: compareRanked}
 	for d := range q.queuesOf(s) {
 		v.Connections += d.site.Count()
 		v.Waiting += d.Waiting
 		v.Busy += d.Busy
 		v.Destinations++
-		found.add(q.standing(d))
+		found.add(q.rank(d))
 	}
 	for _, one := range found.sorted() {
 		v.Sites = append(v.Sites, q.summary(one))
@@ -169,18 +169,18 @@ func (v *sources) names() (names []string) {
 	return names
 }
 
-// standing returns how a destination stands from its source.
-func (q *Qmgr) standing(d *queue) standing {
-	return standing{queue: d, condition: q.condition(d), waiting: d.Waiting, source: d.source.name(), security: d.security}
+// rank returns the ranked of a destination of one source.
+func (q *Qmgr) rank(d *queue) ranked {
+	return ranked{queue: d, condition: q.condition(d), waiting: d.Waiting, source: d.source.name(), security: d.security}
 }
 
-// standingOfAll returns how a destination stands from all sources together: what waits is the
+// rankAll returns the ranked of a destination of all sources together: what waits is the
 // sum, and its condition is the best of those from which mail waits, or of all if none does,
 // since mail takes that way.
-func (q *Qmgr) standingOfAll(all []*queue) standing {
-	s := q.standing(all[0])
+func (q *Qmgr) rankAll(all []*queue) ranked {
+	s := q.rank(all[0])
 	for _, d := range all[1:] {
-		one := q.standing(d)
+		one := q.rank(d)
 		switch {
 		case s.waiting > 0 && one.waiting == 0:
 		case s.waiting == 0 && one.waiting > 0:

@@ -111,10 +111,10 @@ func TestConditionOfSourcesThatHaveMail(t *testing.T) {
 	arriveAt(w, "a.test", 6)
 	answerEach(w, ready)
 	list := w.Core.Destinations(qmgr.DestinationQuery{Most: 10, EachSource: true})
-	if len(list.Destinations) != 2 || list.Standing[qmgr.ConditionFull] != 1 || list.Standing[qmgr.ConditionReady] != 1 {
+	if len(list.Destinations) != 2 || list.ByCondition[qmgr.ConditionFull] != 1 || list.ByCondition[qmgr.ConditionReady] != 1 {
 		t.Fatalf("each: %+v", list)
 	}
-	if list = w.Core.Destinations(qmgr.DestinationQuery{Most: 10}); list.Standing[qmgr.ConditionFull] != 1 {
+	if list = w.Core.Destinations(qmgr.DestinationQuery{Most: 10}); list.ByCondition[qmgr.ConditionFull] != 1 {
 		t.Errorf("together: %+v", list)
 	}
 }

@@ -115,8 +115,8 @@ func (q *Qmgr) concluded(m *message) {
 	}
 	o := m.callout
 	q.forget(m)
-	standing, reply := q.desk.End(o, outcome, q.now)
-	q.counts.Callouts[standing]++
+	status, reply := q.desk.End(o, outcome, q.now)
+	q.counts.Callouts[status]++
 	for v := o.NextAsker(); v != nil; v = o.NextAsker() {
 		q.verified(v, reply)
 	}

@@ -55,7 +55,7 @@ func TestVerificationsAreBounded(t *testing.T) {
 	q.Check()
 }
 
-// A client that names one recipient again and again, whose standing is known and old,
+// A client that names one recipient again and again, whose status is known and old,
 // is answered out of what is known. That the receiver is asked once more takes
 // one question's room, and not that of those who know nothing yet.
 func TestOldAnswersTakeNoRoom(t *testing.T) {

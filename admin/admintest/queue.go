@@ -437,7 +437,7 @@ func (q *Queue) Destinations(ctx context.Context, query qmgr.DestinationQuery) (
 			continue
 		}
 		list.Matched++
-		list.Standing[s.Condition]++
+		list.ByCondition[s.Condition]++
 		switch wanted := len(query.In) == 0 || slices.Contains(query.In, s.Condition); {
 		case !begun:
 			begun = s.Place() == *query.After

@@ -228,8 +228,8 @@ func TestLate(t *testing.T) {
 	if v := d.View(); (v != View{InCore: 3, Late: 1}) {
 		t.Errorf("%+v", v)
 	}
-	if standing, reply := d.End(a, &mail.Outcome{Result: mail.Failed, Reply: mail.Reply{Code: 550, By: "mx"}}, after(2*time.Minute)); standing != addrdb.Bad || reply.Code != 550 {
-		t.Errorf("a late answer is %v, %v", standing, reply)
+	if status, reply := d.End(a, &mail.Outcome{Result: mail.Failed, Reply: mail.Reply{Code: 550, By: "mx"}}, after(2*time.Minute)); status != addrdb.Bad || reply.Code != 550 {
+		t.Errorf("a late answer is %v, %v", status, reply)
 	}
 	delete(inCore, a.ID)
 	d.Close(a.NextAsker())
@@ -254,7 +254,7 @@ func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		what     string
 		outcome  *mail.Outcome
-		standing addrdb.Status
+		status   addrdb.Status
 		reply    string // without reasons of the operator's
 		reasoned string // with
 	}{
@@ -283,15 +283,15 @@ func TestOutcomes(t *testing.T) {
 			call(t, d, 1, "192.0.2.1", "a@test", start)
 			o := d.Next()
 			d.Begin(o, start)
-			standing, reply := d.End(o, c.outcome, start)
+			status, reply := d.End(o, c.outcome, start)
 			text := func(r mail.Reply) string {
 				if r.IsZero() {
 					return ""
 				}
 				return r.String()
 			}
-			if standing != c.standing || text(reply) != want.reply {
-				t.Errorf("%s: %v, %q, want %v, %q", c.what, standing, text(reply), c.standing, want.reply)
+			if status != c.status || text(reply) != want.reply {
+				t.Errorf("%s: %v, %q, want %v, %q", c.what, status, text(reply), c.status, want.reply)
 			}
 			if reply, known, _ := d.Find("a@test", start); !known || text(reply) != want.reply {
 				t.Errorf("%s: the next hears %q, known %t, want %q", c.what, text(reply), known, want.reply)
@@ -308,9 +308,9 @@ func TestNoAnswerReplacesNone(t *testing.T) {
 		call(t, d, 1, "192.0.2.1", "a@test", start)
 		o := d.Next()
 		d.Begin(o, start)
-		standing, reply := d.End(o, outcome, start)
-		if standing != []addrdb.Status{addrdb.Bad, addrdb.Unsure}[i] || reply.Code != 550 {
-			t.Errorf("%v: %v", standing, reply)
+		status, reply := d.End(o, outcome, start)
+		if status != []addrdb.Status{addrdb.Bad, addrdb.Unsure}[i] || reply.Code != 550 {
+			t.Errorf("%v: %v", status, reply)
 		}
 	}
 }

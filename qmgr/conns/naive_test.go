@@ -302,8 +302,8 @@ func (n *naive) free(g *Group) int {
 	return max(0, min(all, own))
 }
 
-// A standing is the state of one host.
-type standing struct {
+// A hostState is the state of one host.
+type hostState struct {
 	state         destdb.State // InUse with connections that are not about to end
 	at            mail.Instant
 	opening, open int // connections being opened, and those and the ready ones
@@ -314,9 +314,9 @@ type standing struct {
 	shut          bool // has turned a session away, and is asked again at that instant
 }
 
-func (n *naive) standing(sp *siteHost) standing {
+func (n *naive) hostState(sp *siteHost) hostState {
 	key := sp.key()
-	var is standing
+	var is hostState
 	at := func(states ...State) int {
 		return n.count(func(c *naiveConn) bool { return c.host == key && slices.Contains(states, c.state) })
 	}
@@ -356,7 +356,7 @@ func (n *naive) standing(sp *siteHost) standing {
 }
 
 // alive reports whether a tier with the host may still be used.
-func (is standing) alive() bool {
+func (is hostState) alive() bool {
 	return is.open > 0 || is.state != destdb.RetryLater && (is.state == destdb.InUse || !is.more)
 }
 
@@ -380,10 +380,10 @@ func (n *naive) open(s *Site, ask Ask) verdict {
 	}
 	until, shut := mail.Never, false
 	for _, tier := range s.tiers {
-		var all []standing
+		var all []hostState
 		usable := false
 		for _, sp := range tier {
-			is := n.standing(sp)
+			is := n.hostState(sp)
 			shut = shut || is.shut
 			all = append(all, is)
 			usable = usable || is.alive() || is.state != destdb.RetryLater
@@ -401,7 +401,7 @@ func (n *naive) open(s *Site, ask Ask) verdict {
 	return verdict{kind: Exhausted, until: until}
 }
 
-func (n *naive) openIn(s *Site, tier []*siteHost, all []standing, ask Ask) verdict {
+func (n *naive) openIn(s *Site, tier []*siteHost, all []hostState, ask Ask) verdict {
 	free := n.free(s.group)
 	if ask.Used >= n.cfg.MessageLimit && ask.Used >= n.cfg.Scale*free {
 		return verdict{wait: WaitShare}
@@ -441,7 +441,7 @@ func (n *naive) openIn(s *Site, tier []*siteHost, all []standing, ask Ask) verdi
 	}
 	v.wait, v.kind = WaitHost, Waiting
 	v.evict, v.hosts = n.makePlace(tier, all)
-	if slices.ContainsFunc(all, func(is standing) bool { return is.busy && is.alive() }) {
+	if slices.ContainsFunc(all, func(is hostState) bool { return is.busy && is.alive() }) {
 		v.wait = WaitBusy
 	}
 	return v
@@ -459,7 +459,7 @@ func atAddress(key destdb.Key) func(*naiveConn) bool {
 // makePlace returns the connection that makes a place at a host whose limit is reached: the one
 // of another demand that is idle for longest, unless one is ending at one of them. It also returns
 // the host.
-func (n *naive) makePlace(tier []*siteHost, all []standing) (idle ID, where []destdb.Key) {
+func (n *naive) makePlace(tier []*siteHost, all []hostState) (idle ID, where []destdb.Key) {
 	for i, sp := range tier {
 		key, is := sp.key(), all[i]
 		at := atAddress(key)
@@ -477,8 +477,8 @@ func (n *naive) makePlace(tier []*siteHost, all []standing) (idle ID, where []de
 }
 
 // choose returns the hosts of which one must be dialed (steps 6 and 7).
-func (n *naive) choose(s *Site, tier []*siteHost, all []standing) []destdb.Key {
-	in := func(is func(standing) bool) (keys []destdb.Key) {
+func (n *naive) choose(s *Site, tier []*siteHost, all []hostState) []destdb.Key {
+	in := func(is func(hostState) bool) (keys []destdb.Key) {
 		for i, sp := range tier {
 			if all[i].more && is(all[i]) {
 				keys = append(keys, sp.key())
@@ -486,7 +486,7 @@ func (n *naive) choose(s *Site, tier []*siteHost, all []standing) []destdb.Key {
 		}
 		return keys
 	}
-	if keys := in(func(is standing) bool { return is.state == destdb.Unused }); len(keys) > 0 {
+	if keys := in(func(is hostState) bool { return is.state == destdb.Unused }); len(keys) > 0 {
 		return keys
 	}
 	oldest := mail.Never
@@ -495,11 +495,11 @@ func (n *naive) choose(s *Site, tier []*siteHost, all []standing) []destdb.Key {
 			oldest = min(oldest, is.at)
 		}
 	}
-	if keys := in(func(is standing) bool { return is.state == destdb.Closed && is.at == oldest }); len(keys) > 0 {
+	if keys := in(func(is hostState) bool { return is.state == destdb.Closed && is.at == oldest }); len(keys) > 0 {
 		return keys
 	}
-	alive := slices.ContainsFunc(all, standing.alive)
-	if keys := in(func(is standing) bool { return is.state == destdb.RetryDue }); len(keys) > 0 && !(alive && s.group.cfg.NoProbe) {
+	alive := slices.ContainsFunc(all, hostState.alive)
+	if keys := in(func(is hostState) bool { return is.state == destdb.RetryDue }); len(keys) > 0 && !(alive && s.group.cfg.NoProbe) {
 		return keys
 	}
 	fewest := 1 << 30
@@ -508,7 +508,7 @@ func (n *naive) choose(s *Site, tier []*siteHost, all []standing) []destdb.Key {
 			fewest = min(fewest, is.open)
 		}
 	}
-	return in(func(is standing) bool { return is.state == destdb.InUse && is.open == fewest })
+	return in(func(is hostState) bool { return is.state == destdb.InUse && is.open == fewest })
 }
 
 // evict returns the connection that makes room, 0 if there is room.
@@ -530,7 +530,7 @@ func (n *naive) evict(g *Group) ID {
 func (n *naive) suspended(s *Site) (keys []destdb.Key) {
 	for _, tier := range s.tiers {
 		for _, sp := range tier {
-			state := n.standing(sp).state
+			state := n.hostState(sp).state
 			if state == destdb.RetryLater || state == destdb.RetryDue && s.group.cfg.NoProbe {
 				keys = append(keys, sp.key())
 			}
@@ -543,7 +543,7 @@ func (n *naive) suspended(s *Site) (keys []destdb.Key) {
 func (n *naive) probes(s *Site) (keys []destdb.Key) {
 	for _, tier := range s.tiers {
 		for _, sp := range tier {
-			is := n.standing(sp)
+			is := n.hostState(sp)
 			failures := n.db.View(sp.key(), n.now).Failures
 			turned := n.hosts[sp.key()] != nil && n.hosts[sp.key()].turns > 0
 			if turned || failures > 0 && (is.state == destdb.RetryDue || is.state == destdb.InUse) {

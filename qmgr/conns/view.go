@@ -199,7 +199,7 @@ func (v *TierView) inTier(tiers [][]*siteHost, i int) {
 	}
 }
 
-// A Standing is a site's hosts in numbers.
+// A Health is the number of a site's hosts in each state.
 type Health struct {
 	Up    int // have connections, or are not known to have failed
 	Busy  int // of these: have said that they take no more connections
@@ -210,7 +210,7 @@ type Health struct {
 	FailedAt mail.Instant
 }
 
-// Standing returns how the hosts of a site are. A site that is nil has none.
+// Health returns the health of a site's hosts. A nil site has no hosts.
 func (p *Pool) Health(s *Site, now mail.Instant) (v Health) {
 	if s == nil {
 		return v

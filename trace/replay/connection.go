@@ -17,7 +17,7 @@ func (p *player) closed(c cue, ev qmgr.Closed) {
 	delete(p.conns, ev.Conn)
 	ev.Conn = conn
 	c.event = ev
-	if ev.Closing.Why == mail.CloseAsked && !p.parting[conn] {
+	if ev.Closing.Why == mail.CloseAsked && !p.draining[conn] {
 		p.closing[conn] = c
 		return
 	}
@@ -26,7 +26,7 @@ func (p *player) closed(c cue, ev qmgr.Closed) {
 
 // hangup takes the core's wish that a connection should end.
 func (p *player) hangup(conn qmgr.ConnID) {
-	p.parting[conn] = true
+	p.draining[conn] = true
 	if c, ok := p.closing[conn]; ok {
 		delete(p.closing, conn)
 		p.soon = append(p.soon, reply{cue: c})
@@ -36,7 +36,7 @@ func (p *player) hangup(conn qmgr.ConnID) {
 // end reports a connection's end, which answers all that was sent to it and has not
 // been answered.
 func (p *player) end(c cue, ev qmgr.Closed) {
-	delete(p.parting, ev.Conn)
+	delete(p.draining, ev.Conn)
 	for key, list := range p.asked {
 		if key.kind != entryKind {
 			continue

@@ -17,16 +17,16 @@ type player struct {
 	// stepped is called for each step, and ends the play by returning true.
 	stepped func(played) bool
 
-	now     mail.Instant
-	over    bool
-	asked   map[name][]question         // not answered, oldest first
-	early   map[name][]cue              // answers that came before their questions, oldest first
-	soon    []reply                     // to be given at once
-	conns   map[qmgr.ConnID]qmgr.ConnID // recorded, and what the core calls it
-	parting map[qmgr.ConnID]bool        // the core has asked for its end
-	closing map[qmgr.ConnID]cue         // its end, reported when the core asks for it
-	given   int                         // cues that the core was given
-	did     int                         // actions of the last step
+	now      mail.Instant
+	over     bool
+	asked    map[name][]question         // not answered, oldest first
+	early    map[name][]cue              // answers that came before their questions, oldest first
+	soon     []reply                     // to be given at once
+	conns    map[qmgr.ConnID]qmgr.ConnID // recorded, and what the core calls it
+	draining map[qmgr.ConnID]bool        // the core has asked for its end
+	closing  map[qmgr.ConnID]cue         // its end, reported when the core asks for it
+	given    int                         // cues that the core was given
+	did      int                         // actions of the last step
 }
 
 // A reply is a cue and the question that it answers.
@@ -43,7 +43,7 @@ func newPlayer(h trace.Head, out *trace.Writer, lateness time.Duration) (*player
 	return &player{core: core, out: out, lateness: lateness, now: h.Epoch,
 		stepped: func(played) bool { return false },
 		asked:   make(map[name][]question), early: make(map[name][]cue),
-		conns: make(map[qmgr.ConnID]qmgr.ConnID), parting: make(map[qmgr.ConnID]bool), closing: make(map[qmgr.ConnID]cue)}, nil
+		conns: make(map[qmgr.ConnID]qmgr.ConnID), draining: make(map[qmgr.ConnID]bool), closing: make(map[qmgr.ConnID]cue)}, nil
 }
 
 // play takes a cue at its instant.
