@@ -25,8 +25,8 @@
 //
 // # What is not known
 //
-// A program that is killed, because its time is over, because this process is ending,
-// or by anybody else, may have delivered the message before. Its outcome is Unknown, and it
-// is started again later. If this process is killed, the programs that it has started go
-// on; their messages are started again after the next start.
+// A program that is killed, because its time is over, because this process is ending, or by
+// another process, may already have delivered the message. Its outcome is Unknown, and it is
+// started again later. If this process is killed, the programs that it has started continue,
+// and are started again for their messages after the next start.
 package pipe

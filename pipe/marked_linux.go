@@ -13,12 +13,12 @@ const (
 	killPause  = 5 * time.Millisecond
 )
 
-// killMarked kills the processes whose environment has a variable, wherever they are by now: a
-// process that has left its group and lost its parent (setsid, a double fork) is not known to belong to a program
-// otherwise. Everybody may leave a group, but has to put the environment away on purpose. No privilege is
-// needed: who may be killed by this process can be read by it. Alternatives that were rejected:
-// cgroups, which cannot be written in most services and containers; and to become the reaper
-// of orphans, which says nothing about whose they are, and leaves the corpses to us.
+// killMarked kills all processes whose environment has a variable. Without it, a process that has left its
+// group and lost its parent (setsid, a double fork) could not be attributed to a program. Any process may leave
+// its group, but it loses its environment only on purpose. No privilege is needed, because this process can
+// read the environment of every process that it may kill. Rejected alternatives: cgroups, which most services
+// and containers cannot write; and becoming the reaper of orphans, which does not show to which program an
+// orphan belongs, and would make us wait for each of them.
 func killMarked(mark string) {
 	for range killRounds {
 		if !killOnce([]byte(mark)) {
@@ -28,7 +28,7 @@ func killMarked(mark string) {
 	}
 }
 
-// killOnce does so once, and reports whether there was one.
+// killOnce kills the marked processes that exist now, and reports whether there were any.
 func killOnce(mark []byte) (found bool) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -41,8 +41,8 @@ func killOnce(mark []byte) (found bool) {
 		if err != nil || pid == os.Getpid() || !marked(name, mark) {
 			continue
 		}
-		// A number may be another process's by now: this one does not change hands (pidfd), and has the
-		// mark or not.
+		// The number may belong to another process by now. The handle (pidfd) cannot change its process, so
+		// the mark is checked again after it was opened.
 		p, err := os.FindProcess(pid)
 		if err != nil {
 			continue
@@ -59,7 +59,7 @@ func killOnce(mark []byte) (found bool) {
 func marked(pid string, mark []byte) bool {
 	environment, err := os.ReadFile("/proc/" + pid + "/environ")
 	if err != nil {
-		return false // gone, or somebody else's
+		return false // the process has ended, or belongs to another user
 	}
 	for variable := range bytes.SplitSeq(environment, []byte{0}) {
 		if bytes.Equal(variable, mark) {

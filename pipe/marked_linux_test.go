@@ -11,9 +11,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A program starts a process that leaves its group and its session, and one that becomes a daemon: its
-// parent has ended, and nothing but its environment tells whose it is. When the time is over both are
-// killed, and no process of another delivery.
+// A program starts a process that leaves its group and its session, and one that becomes a daemon: its parent
+// has ended, and only its environment shows to which program it belongs. When the time is over, both are
+// killed, and no process of another delivery is.
 //
 // Seen failing: with the group killed alone, both lived on.
 func TestDaemonsAreKilled(t *testing.T) {
@@ -55,7 +55,7 @@ func TestDaemonsAreKilled(t *testing.T) {
 	if r := <-done; !r.Outcomes[0].Unknown {
 		t.Errorf("%+v", r)
 	}
-	if _, err := io.Copy(io.Discard, in); err != nil || time.Since(began) > long*time.Second/2 { // until nobody can write any more
+	if _, err := io.Copy(io.Discard, in); err != nil || time.Since(began) > long*time.Second/2 { // until no process can write any more
 		t.Errorf("what the program has started ended after %v, %v", time.Since(began), err)
 	}
 	if left := daemons(t, otherPath); len(left) != 1 {

@@ -52,7 +52,7 @@ func identify(text string) (identity, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// isolate has a program run as somebody, in a process group of its own.
+// isolate makes a program run as another user, in a process group of its own.
 func isolate(c *exec.Cmd, as identity) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: as}
 }

@@ -17,7 +17,7 @@ func texts(all []Problem) (lines []string) {
 }
 
 // A main.cf as it has grown over the years: comments, continued lines with comments between
-// them, a parameter that was set twice, and a line of which somebody forgot the "=".
+// them, a parameter that was set twice, and a line without its "=".
 func TestParseMain(t *testing.T) {
 	m, wrong := ParseMain("main.cf", "\ufeff# a comment\r\n"+
 		"myhostname = mail.example.com\r\n"+
