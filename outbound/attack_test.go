@@ -746,8 +746,8 @@ func TestWhatIsAskedFor(t *testing.T) {
 		references string
 		version    uint16
 	}{
-		{"alias", protection{Requirement: tlspolicy.Requirement{Use: tlspolicy.UseAlways, Check: tlspolicy.CheckTLSA}, host: "mx.test", nexthop: "a.test", tlsa: dane.Answer{Base: "base.test"}},
-			"base.test", "base.test mx.test a.test", tls.VersionTLS12},
+		{"alias", protection{Requirement: tlspolicy.Requirement{Use: tlspolicy.UseAlways, Check: tlspolicy.CheckTLSA}, host: "mx.test", nexthop: "a.test", tlsa: dane.Answer{Base: "base.test"}, domains: []string{"a.test", "real.test"}},
+			"base.test", "base.test mx.test a.test real.test", tls.VersionTLS12},
 		{"site", protection{Requirement: tlspolicy.Requirement{Use: tlspolicy.UseAlways, Check: tlspolicy.CheckTLSA}, host: "mx.test", nexthop: "{mx.test}", tlsa: dane.Answer{Base: "mx.test"}},
 			"mx.test", "mx.test mx.test", tls.VersionTLS12},
 		{"host", protection{Requirement: tlspolicy.Requirement{Use: tlspolicy.UseAlways, Check: tlspolicy.CheckName}, host: "mx.test.", nexthop: "[mx.test]"}, "mx.test", " mx.test.", tls.VersionTLS12},

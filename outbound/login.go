@@ -61,7 +61,7 @@ func raise(p *protection, demanded credential.Protection) (why string) {
 	case err == nil && n.Form == route.FormDomain: // the hosts are what the DNS says
 		p.Names = []string{n.Name, "." + n.Name}
 	default:
-		return "the certificate of a server without a name cannot be verified: set tls_security_level to fingerprint, or tls to encrypted for the credential"
+		return "set tls = \"encrypted\" for it, or tls_security_level = \"fingerprint\": a server without a name has no certificate that can be verified"
 	}
 	p.Check = tlspolicy.CheckName
 	return ""

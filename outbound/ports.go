@@ -23,6 +23,10 @@ type Resolver interface {
 // A TLSAFinder looks up the TLSA records of hosts. Its methods are called concurrently.
 type TLSAFinder interface {
 	TLSA(ctx context.Context, host string, port uint16) dane.Answer
+	// Names returns the domains to which mail for a nexthop goes, if it is known by DNSSEC: the nexthop's, and if
+	// it is an alias the one that it stands for. Certificates under DANE-TA records may be for them
+	// (RFC 7672 3.2.2).
+	Names(ctx context.Context, nexthop string) []string
 }
 
 // Bodies gives access to the content of messages. Its methods are called

@@ -86,6 +86,7 @@ type protection struct {
 	nexthop   string
 	transport string
 	tlsa      dane.Answer // CheckTLSA: by what the certificate is judged
+	domains   []string    // CheckTLSA, with DANE-TA: those of the mail
 	records   tlspolicy.Records
 	identity
 	trust  mail.Trust
@@ -123,6 +124,9 @@ func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *m
 		if p.tlsa.Why != "" {
 			why.Text += ": " + p.tlsa.Why
 		}
+	}
+	if p.Check == tlspolicy.CheckTLSA && slices.ContainsFunc(p.tlsa.Records, func(r dane.Record) bool { return r.Usage == dane.DANETA }) {
+		p.domains = c.cfg.TLSA.Names(ctx, o.Nexthop)
 	}
 	if why.IsZero() {
 		p.login, why = c.loginOf(ctx, demand.Credential, p, o.Host)
@@ -211,14 +215,11 @@ func (p *protection) judge(chain []*x509.Certificate) (mail.Trust, error) {
 	return mail.TrustVerified, nil
 }
 
-// references are the names of which a certificate under a DANE-TA record must have one
-// (RFC 7672 3.2.2). The nexthop of a site names hosts, and is none.
+// references are the names of which a certificate under a DANE-TA record must have one (RFC 7672 3.2.2): the
+// host's, before and after its aliases, and the domain's likewise. A site has hosts, and no domain: those whose
+// mail it has may differ from message to message.
 func (p *protection) references() []string {
-	names := []string{p.tlsa.Base, p.host}
-	if n := p.nexthop; !bracketed(n) && !strings.HasPrefix(n, "{") {
-		names = append(names, n)
-	}
-	return names
+	return slices.Concat([]string{p.tlsa.Base, p.host}, p.domains)
 }
 
 // recordsOf converts a state of TLSA records.
@@ -267,7 +268,8 @@ func (p *protection) matchesName(leaf *x509.Certificate) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the server's certificate is for %s, not for %s", namesOf(leaf), strings.ReplaceAll(strings.Join(wanted, " or "), tlspolicy.MatchHost, p.host))
+	// What was wanted comes first: of a long text the end is cut off in some views.
+	return fmt.Errorf("the server's certificate is not for %s; it is for %s", strings.ReplaceAll(strings.Join(wanted, " or "), tlspolicy.MatchHost, p.host), namesOf(leaf))
 }
 
 // namesOf returns some of a certificate's names, for people.

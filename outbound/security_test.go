@@ -205,10 +205,14 @@ func (a *ability) listen(t testing.TB) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// records is what the DNS says of all hosts.
-type records struct{ answer dane.Answer }
+// records is what the DNS says of all hosts, and of the domains of the mail.
+type records struct {
+	answer dane.Answer
+	names  []string
+}
 
 func (r records) TLSA(context.Context, string, uint16) dane.Answer { return r.answer }
+func (r records) Names(context.Context, string) []string           { return r.names }
 
 // What becomes of mail at each level, with each kind of server and each state of the DNS: the
 // rows are written out, so that each can be read and argued about.
@@ -273,7 +277,7 @@ func TestPolicyMatrix(t *testing.T) {
 				t.Fatalf("there is no server %s", server)
 			}
 			cells++
-			c, err := New(Config{Hello: "me.test", Transports: map[string]TransportConfig{"smtp": {TLS: TLSConfig{CAFile: ca.file(t), HandshakeTimeout: time.Second}}}, TLSA: records{answer}}, nil, nil, nil)
+			c, err := New(Config{Hello: "me.test", Transports: map[string]TransportConfig{"smtp": {TLS: TLSConfig{CAFile: ca.file(t), HandshakeTimeout: time.Second}}}, TLSA: records{answer: answer}}, nil, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -298,6 +302,51 @@ func TestPolicyMatrix(t *testing.T) {
 		if s.first && s.asked.Load() > 0 {
 			t.Errorf("%s: STARTTLS was sent under TLS", s.name)
 		}
+	}
+}
+
+// Under a DANE-TA record the certificate must be for the host or for the domain of the mail, each before or
+// after its aliases are followed (RFC 7672 3.2.2): the domain's names are those that DNSSEC vouches for.
+func TestNamesUnderDANETA(t *testing.T) {
+	ca := newAuthority(t)
+	digest := sha256.Sum256(ca.cert.Raw)
+	answer := dane.Answer{State: dane.Usable, Base: "base.test", Records: dane.Records{{Usage: dane.DANETA, Selector: dane.Cert, Matching: 1, Data: digest[:]}}}
+	for _, row := range []struct {
+		cert  string
+		names []string
+		want  string
+	}{
+		{"base.test", nil, "verified"}, {"mx.test", nil, "verified"}, {"example.test", nil, "refused"},
+		{"example.test", []string{"example.test", "real.test"}, "verified"}, {"real.test", []string{"example.test", "real.test"}, "verified"},
+		{"real.test", []string{"example.test"}, "refused"}, {"elsewhere.test", []string{"example.test", "real.test"}, "refused"},
+	} {
+		cert := ca.certificate(t, row.cert, time.Hour)
+		cert.Certificate = append(cert.Certificate, ca.cert.Raw)
+		a := &ability{offers: true, reply: "220 go ahead", config: &tls.Config{Certificates: []tls.Certificate{cert}}}
+		c, err := New(Config{Hello: "me.test", Transports: map[string]TransportConfig{"smtp": {}}, TLSA: records{answer, row.names}}, nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, opened := become(t, c, mail.Opening{Transport: "smtp", Nexthop: "example.test:25", Security: "dane", Host: mail.Host{Name: "mx.test", Addr: a.listen(t)}})
+		if got != row.want {
+			t.Errorf("%s, names %q: %s, want %s (%v)", row.cert, row.names, got, row.want, opened.Reply)
+		}
+	}
+}
+
+// The reply for a certificate that is for another name says first for which one it should be: the server chooses how
+// many names it has.
+func TestLongNamesDoNotHideTheReason(t *testing.T) {
+	ca := newAuthority(t)
+	var many []string
+	for i := range 9 {
+		many = append(many, fmt.Sprintf("%s.%d.elsewhere.test", strings.Repeat("long", 15), i))
+	}
+	a := &ability{offers: true, reply: "220 go ahead", config: &tls.Config{Certificates: []tls.Certificate{ca.certificate(t, many[0], time.Hour, many...)}}}
+	c, o := demanding(t, ca, nil, a, TransportConfig{})
+	_, opened := become(t, c, o)
+	if text := opened.Reply.Text; !strings.Contains(text[:120], "the server's certificate is not for mx.test; ") || !strings.HasSuffix(text, ", …") {
+		t.Errorf("%q", text)
 	}
 }
 

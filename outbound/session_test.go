@@ -65,7 +65,7 @@ func TestSessionsAreTold(t *testing.T) {
 		{"dane-only", "valid", unusable, []Fault{FaultRecords}, true},
 	} {
 		var told []Session
-		client, err := New(Config{Hello: "me.test", Transports: map[string]TransportConfig{"smtp": {TLS: TLSConfig{CAFile: file}}}, TLSA: records{c.answer},
+		client, err := New(Config{Hello: "me.test", Transports: map[string]TransportConfig{"smtp": {TLS: TLSConfig{CAFile: file}}}, TLSA: records{answer: c.answer},
 			Sessions: func(s Session) { told = append(told, s) }}, nil, nil, nil)
 		if err != nil {
 			t.Fatal(err)

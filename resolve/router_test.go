@@ -9,6 +9,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/route"
+	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
 const testSite = "{mx1.example.com;mx2.example.com}"
@@ -37,6 +38,31 @@ func routeOf(r mail.Route) string {
 		status = "?"
 	}
 	return fmt.Sprintf("%s %s %s %s", r.Transport, r.Nexthop, r.Site, status)
+}
+
+// Whatever is demanded of other connections, nothing is of those to a unix socket, which nobody can be between; a
+// level that needs a domain does not keep its mail.
+func TestSocketsAreNotSecured(t *testing.T) {
+	w := newWorld(t, zone)
+	table, err := route.NewTable(route.Config{Rules: []string{"boxes.example lmtp:unix:/run/dovecot/lmtp", "comma.example lmtp:unix:/run/a,b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range tlspolicy.Levels() {
+		level, _ := tlspolicy.ParseLevel(name)
+		security, err := tlspolicy.NewTable(map[string]tlspolicy.Policy{"lmtp": {Level: level, Implicit: level.Encrypts()}}, []tlspolicy.Rule{{Domains: []string{"boxes.example"}, Policy: tlspolicy.Policy{Level: tlspolicy.Secure}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		router := NewRouter(table, w.resolver(t, Config{}), RouterConfig{Security: security, Transports: map[string]Lookups{"lmtp": {Sites: true}}})
+		for _, asked := range []mail.TLSRequest{mail.TLSUnset, mail.TLSRequired, mail.TLSWanted, mail.TLSOptional} {
+			for _, to := range router.RouteFrom("", asked, []mail.Recipient{{Address: "a@boxes.example"}, {Address: "a@comma.example"}}) {
+				if to.Security != "" || !to.Reply.IsZero() || to.NeedsLookup {
+					t.Errorf("%s, %v: %+v", name, asked, to)
+				}
+			}
+		}
+	}
 }
 
 // The complete course of a route: first from the cache, where only the nexthops and

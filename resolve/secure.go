@@ -38,6 +38,14 @@ func (r *Resolver) Find(ctx context.Context, nexthop string) Finding {
 	return Finding{Set: v.set, Reply: v.reply, Secure: v.secure, Names: v.names}
 }
 
+// Names returns the Names of a nexthop's Finding if they are Secure.
+func (r *Resolver) Names(ctx context.Context, nexthop string) []string {
+	if f := r.Find(ctx, nexthop); f.Secure {
+		return f.Names
+	}
+	return nil
+}
+
 // vouched returns Secure and Names of a nexthop's Finding.
 func vouched(n route.Nexthop, mx record) (secure bool, names []string) {
 	switch n.Form {

@@ -303,6 +303,10 @@ func TestFind(t *testing.T) {
 		for range 2 { // from the servers, and from the cache
 			f := r.Find(t.Context(), c.nexthop)
 			set, reply := r.Hosts(t.Context(), c.nexthop)
+			names := r.Names(t.Context(), c.nexthop)
+			if (len(names) > 0) != (f.Secure && len(f.Names) > 0) || len(names) > 0 && !slices.Equal(names, f.Names) {
+				t.Errorf("%s: names %q, secure %v", c.nexthop, names, f.Secure)
+			}
 			if got := fmt.Sprint(f.Secure, f.Names); got != c.want || show(f.Set, f.Reply) != show(set, reply) {
 				t.Errorf("%s: %s", c.nexthop, got)
 			}
