@@ -43,6 +43,28 @@ func Shorten(text string, columns int) string {
 	return string(runes[:columns-1]) + "…"
 }
 
+// Wrap returns a text in lines of at most so many columns, broken at spaces; a longer word has a line of its
+// own. With no columns there is no limit.
+func Wrap(text string, columns int) []string {
+	var lines []string
+	for columns > 0 && utf8.RuneCountInString(text) > columns {
+		end, width := -1, 0 // of the line
+		for i, r := range text {
+			if r == ' ' && i > 0 && (width <= columns || end < 0) {
+				end = i
+			}
+			if width++; width > columns && end >= 0 {
+				break
+			}
+		}
+		if end < 0 {
+			break
+		}
+		lines, text = append(lines, strings.TrimRight(text[:end], " ")), strings.TrimLeft(text[end:], " ")
+	}
+	return append(lines, text)
+}
+
 // Size is a size in at most five characters, as in 512, 4.2k, 131k, 1.3M
 // (thousands and millions).
 func Size(octets int64) string {

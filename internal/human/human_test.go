@@ -6,6 +6,23 @@ import (
 	"time"
 )
 
+// Long texts are broken at spaces, and nothing of them is lost.
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		columns int
+		want    string
+	}{
+		{"one two three", 0, "one two three"}, {"one two three", 13, "one two three"}, {"one two three", 12, "one two|three"}, {"one two three", 7, "one two|three"},
+		{"one two three", 6, "one|two|three"}, {"one two three", 1, "one|two|three"}, {"onetwothree", 5, "onetwothree"}, {"onetwothree four", 5, "onetwothree|four"},
+		{"ä ö ü", 3, "ä ö|ü"}, {"", 5, ""}, {"a  b", 2, "a|b"}, {" a b", 2, " a|b"},
+	} {
+		if got := strings.Join(Wrap(c.text, c.columns), "|"); got != c.want {
+			t.Errorf("%q in %d columns: %q, want %q", c.text, c.columns, got, c.want)
+		}
+	}
+}
+
 // Numbers are read by people in a hurry: they must be short and never wrong by
 // more than what is left out.
 func TestTexts(t *testing.T) {

@@ -23,7 +23,7 @@ func (db *DB) check() {
 		}
 		r := &h.rec
 		assert.That((r.Health.Failures > 0) == (r.Health.RetryAt > 0), "%s", fmt.Sprint(r.Health))
-		assert.That(len(r.Health.Reason.Text) <= replyTextMax, "a reason of %d octets", len(r.Health.Reason.Text))
+		assert.That(len(r.Health.Reason.Text) <= textMaxOf(&r.Health.Reason), "a reason of %d octets", len(r.Health.Reason.Text))
 		for _, hold := range r.Levels.Holds {
 			assert.That(hold.Lifted < mail.Never, "a hold that is never over was lifted")
 		}

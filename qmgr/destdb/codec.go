@@ -198,7 +198,7 @@ func (c *codec) reply(r mail.Reply) mail.Reply {
 	for _, n := range [...]*uint16{&r.Code, &r.Status.Class, &r.Status.Subject, &r.Status.Detail} {
 		*n = uint16(c.number(uint64(*n), 999))
 	}
-	r.Text, r.By = c.text(r.Text, replyTextMax), c.text(r.By, replyTextMax)
+	r.Text, r.By = c.text(r.Text, ownTextMax), c.text(r.By, replyTextMax)
 	if !c.writing && (mail.CleanText(r.Text) != r.Text || mail.CleanText(r.By) != r.By) {
 		c.bad = true
 	}

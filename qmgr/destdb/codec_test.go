@@ -60,6 +60,10 @@ func TestRecordMax(t *testing.T) {
 	if got, err := ParseRecord(b); err != nil || len(got.Health.Reason.Text) != replyTextMax {
 		t.Errorf("%d octets: %v", len(b), err)
 	}
+	r.Health.Reason.By = ""
+	if own, err := ParseRecord(AppendRecord(nil, r)); err != nil || len(own.Health.Reason.Text) != ownTextMax {
+		t.Errorf("our own words: %d octets, %v", len(own.Health.Reason.Text), err)
+	}
 	if _, err := ParseRecord(append(b, make([]byte, RecordMax)...)); err == nil {
 		t.Error("a record of any length is read")
 	}

@@ -251,12 +251,24 @@ func (r *Record) slow(cfg *Config) bool {
 }
 
 // replyTextMax is the maximum length, in bytes, of the texts of a reason: enough to
-// explain it, not enough to fill the memory.
-const replyTextMax = 120
+// explain it, not enough to fill the memory. ownTextMax is that of a reason in our own words, which hosts do
+// not make as long as they like, and which is the reply for mail, with advice at its end.
+const (
+	replyTextMax = 120
+	ownTextMax   = 300
+)
+
+// textMaxOf returns the maximum length of a reply's text.
+func textMaxOf(r *mail.Reply) int {
+	if r.By == "" {
+		return ownTextMax
+	}
+	return replyTextMax
+}
 
 // cut returns a reply that shares no memory with r.
 func cut(r mail.Reply) mail.Reply {
-	r.Text = strings.Clone(mail.CutText(r.Text, replyTextMax))
+	r.Text = strings.Clone(mail.CutText(r.Text, textMaxOf(&r)))
 	r.By = strings.Clone(mail.CutText(r.By, replyTextMax))
 	return r
 }

@@ -113,7 +113,10 @@ type hostsView struct {
 }
 
 func (v *hostsView) line(name, format string, args ...any) {
-	fmt.Fprintln(v.out, human.Shorten(fmt.Sprintf("%-11s ", name)+fmt.Sprintf(format, args...), v.width))
+	for _, text := range human.Wrap(fmt.Sprintf(format, args...), max(v.width-12, 0)) {
+		fmt.Fprintln(v.out, human.Shorten(fmt.Sprintf("%-11s ", name)+text, v.width))
+		name = ""
+	}
 }
 
 func (v *hostsView) show(d *admin.DestinationDetail) {
@@ -191,6 +194,7 @@ func (v *hostsView) hosts(d *admin.DestinationDetail) {
 		return
 	}
 	t := newTable(v.out, v.width, []int{0, 1, 7}, "HOST", "STATE", "NEXT", "CONNECTIONS", "TIER", "RTT", "SERVICE", "LEVEL")
+	t.whole = true // a failure may end in advice
 	for i := range d.HostList {
 		h := &d.HostList[i]
 		next := "-"

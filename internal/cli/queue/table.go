@@ -19,6 +19,7 @@ const tableLook = 200
 // A table lays out rows in columns. The first rows decide the widths; a wider cell of a
 // later row sticks out.
 type table struct {
+	whole bool // the lines below a row are wrapped, and not shortened
 	out   *bufio.Writer
 	width int   // of the terminal; 0 if there is none
 	left  []int // columns aligned to the left; the others are aligned to the right
@@ -54,7 +55,13 @@ func (t *table) flush() (err error) {
 	for _, r := range t.rows {
 		_, err = fmt.Fprintln(t.out, human.Shorten(t.line(r.cells), t.width))
 		for _, text := range r.below {
-			_, err = fmt.Fprintln(t.out, human.Shorten("    "+text, t.width))
+			lines := []string{text}
+			if t.whole {
+				lines = human.Wrap(text, max(t.width-6, 0))
+			}
+			for i, line := range lines {
+				_, err = fmt.Fprintln(t.out, human.Shorten([]string{"    ", "      "}[min(i, 1)]+line, t.width))
+			}
 		}
 	}
 	t.rows = t.rows[:0]
