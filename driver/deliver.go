@@ -9,6 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/logline"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
 // deliver attempts an entry on a goroutine of the pool.
@@ -62,7 +63,8 @@ func (d *Driver) lookUp(a qmgr.Lookup) {
 // logOutcomes writes one line for each recipient. Operators search for exactly these keys.
 // Transport and nexthop are those that the mail was routed to, even if they are dead and it was
 // given to TransportRetry. The delays are: before this attempt, without the time for which the sender had it kept, lookup and connection, transaction.
-// reply_class is what a refusal is about (package replies).
+// reply_class is what a refusal is about (package replies), policy what was demanded of the connection's
+// security, tls what was negotiated.
 // If it is unknown whether a recipient got the message, the line ends in unknown=true.
 func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start time.Time) {
 	if !d.log.Enabled(context.Background(), slog.LevelInfo) {
@@ -80,9 +82,9 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 		host = "none"
 	}
 	transport, nexthop := a.Destination()
-	known := classes{book: d.book()}
+	known, policy := classes{book: d.book()}, tlspolicy.Word(a.Demanded())
 	for i, o := range r.Outcomes {
-		var room [15]slog.Attr
+		var room [16]slog.Attr
 		attrs := append(room[:0],
 			slog.String("id", a.Envelope.ID.String()),
 			slog.String("from", string(a.Envelope.Sender)),
@@ -100,6 +102,9 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 		}
 		if a.Source != "" {
 			attrs = append(attrs, slog.String("source", a.Source))
+		}
+		if policy != "" {
+			attrs = append(attrs, slog.String("policy", policy))
 		}
 		if !r.Security.IsZero() {
 			attrs = append(attrs, slog.String("tls", r.Security.String()))

@@ -8,6 +8,7 @@ type Delivery struct {
 	Transport  string
 	Nexthop    string
 	Source     string // that of the connection, or "" where none is chosen
+	Security   string // what is demanded of connections (Route.Security)
 	Envelope   Envelope
 	Recipients []Recipient
 	// Origin is the original destination of mail that is given to another
@@ -24,8 +25,8 @@ type Delivery struct {
 }
 
 // An Origin is the transport and nexthop to which mail was routed that cannot be
-// delivered there now.
-type Origin struct{ Transport, Nexthop string }
+// delivered there now, and what was demanded of connections.
+type Origin struct{ Transport, Nexthop, Security string }
 
 // Destination returns the transport and nexthop to which the mail was routed, even
 // if it is given to another transport in order to be deferred.
@@ -34,6 +35,14 @@ func (d *Delivery) Destination() (transport, nexthop string) {
 		return d.Origin.Transport, d.Origin.Nexthop
 	}
 	return d.Transport, d.Nexthop
+}
+
+// Demanded returns what is demanded of connections, or was where the mail was routed to.
+func (d *Delivery) Demanded() string {
+	if d.Origin != (Origin{}) {
+		return d.Origin.Security
+	}
+	return d.Security
 }
 
 // A DeliveryResult is the result of a Delivery.

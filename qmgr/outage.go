@@ -120,6 +120,9 @@ func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *q
 		text = replyText(why)
 	}
 	name := of.Transport + ":" + of.Nexthop + " " + text
+	if of.Security != "" {
+		name += " " + of.Security
+	}
 	if why.By != "" {
 		name += " " + strconv.Itoa(int(why.Code)) + " " + why.By
 	}
@@ -145,7 +148,7 @@ func (d *queue) origin() mail.Origin {
 	if d.instead != (mail.Origin{}) {
 		return d.instead
 	}
-	return mail.Origin{Transport: d.transport.Name, Nexthop: d.nexthop}
+	return mail.Origin{Transport: d.transport.Name, Nexthop: d.nexthop, Security: d.security}
 }
 
 // moveTo replaces a waiting entry by one for another queue, with the same

@@ -110,6 +110,7 @@ func deliveryOf(t *transport, e *sched.Entry) mail.Delivery {
 		Transport:  t.Name,
 		Nexthop:    d.nexthop,
 		Source:     d.source.name(),
+		Security:   d.security,
 		Envelope:   m.env,
 		Recipients: append([]mail.Recipient(nil), e.Recipients...),
 		Origin:     d.instead,

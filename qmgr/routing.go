@@ -160,13 +160,13 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		q.restore(t) // an operator wants it tried
 	}
 	if t.dead() {
-		q.bindToRetry(m, b, t.outage.reason, mail.Origin{Transport: t.Name, Nexthop: reach})
+		q.bindToRetry(m, b, t.outage.reason, mail.Origin{Transport: t.Name, Nexthop: reach, Security: to.Security})
 		return
 	}
 	from, why := q.chooseSource(m, t, way{name, reach, to.Security}, nexthop)
 	if !why.IsZero() {
 		if !q.leaveAside(m, why) {
-			q.bindToRetry(m, b, why, mail.Origin{Transport: t.Name, Nexthop: reach})
+			q.bindToRetry(m, b, why, mail.Origin{Transport: t.Name, Nexthop: reach, Security: to.Security})
 		}
 		return
 	}
@@ -192,7 +192,7 @@ func originOf(to mail.Route) mail.Origin {
 	if to.Transport == TransportRetry || to.Transport == "" {
 		return mail.Origin{}
 	}
-	return mail.Origin{Transport: to.Transport, Nexthop: foldNexthop(to.Nexthop)}
+	return mail.Origin{Transport: to.Transport, Nexthop: foldNexthop(to.Nexthop), Security: to.Security}
 }
 
 // foldNexthop returns a nexthop in lower case, as names of queues have it, except for the

@@ -205,6 +205,8 @@ func (f *fingerprint) delivery(d *mail.Delivery) {
 	f.reply(&d.Said)
 	f.flag(d.Callout)
 	f.unless("source", d.Source)
+	f.unless("security", d.Security)
+	f.unless("origin-security", d.Origin.Security)
 }
 
 // unless takes in a text unless it is empty: without sources, runs have the fingerprints that

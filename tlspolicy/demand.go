@@ -100,6 +100,23 @@ func ParseDemand(text string) (Demand, error) {
 	return d, nil
 }
 
+// Word returns a demand's text without the names in it, for a line of the log: "dane", "secure+implicit",
+// "may+auth=office". It is "" for mail that demands nothing.
+func Word(text string) string {
+	if text == "" {
+		return ""
+	}
+	level, rest, more := strings.Cut(text, "+")
+	level, _, _ = strings.Cut(level, "=")
+	if level == "" {
+		level = May.String()
+	}
+	if more {
+		level += "+" + rest
+	}
+	return level
+}
+
 // sound reports whether the demand has names if its level needs them, and none if it has no use
 // for them; a level that goes with TLS from the first octet, if it has that; and a credential that can
 // be one.

@@ -86,9 +86,11 @@ func (c *codec) delivery(entry *qmgr.EntryID, d *mail.Delivery) {
 	c.id("id", &d.Envelope.ID)
 	c.queue(&d.Transport, &d.Nexthop)
 	c.text("source", &d.Source)
+	c.text("security", &d.Security)
 	c.flag("callout", &d.Callout)
 	c.text("origin", &d.Origin.Transport)
 	c.text("origin-nexthop", &d.Origin.Nexthop)
+	c.text("origin-security", &d.Origin.Security)
 	c.reply("said", &d.Said)
 	c.recipients(&d.Recipients)
 }
