@@ -48,13 +48,13 @@ var milterParameters = []parameter[Milter]{
 		"The handling of a message if the milter cannot be reached, does not answer in time, or sends an invalid answer (milter_default_action): tempfail asks the client to try again later, accept continues without the milter, reject refuses the message, and quarantine accepts and holds it.",
 		"Set it to accept if unfiltered mail is better than late mail."),
 	define("milter_connect_timeout", period(time.Second, limit[time.Duration]{min: time.Second, max: time.Hour}), func(m *Milter) *time.Duration { return &m.ConnectTimeout }, milter.Config{}.WithDefaults().ConnectTimeout,
-		"The time limit for connecting to the milter and negotiating the protocol.",
+		"The time limit for connecting to the milter and negotiating the protocol; reports of progress do not extend it.",
 		"Lower it if clients should not wait for a milter on a host that is down."),
 	define("milter_command_timeout", period(time.Second, limit[time.Duration]{min: time.Second, max: time.Hour}), func(m *Milter) *time.Duration { return &m.CommandTimeout }, milter.Config{}.WithDefaults().CommandTimeout,
 		"The time limit for the milter's answer to each of EHLO, MAIL, RCPT and DATA.",
 		"Raise it if the milter makes slow lookups at these commands."),
 	define("milter_content_timeout", period(time.Second, limit[time.Duration]{min: time.Second, max: time.Hour}), func(m *Milter) *time.Duration { return &m.ContentTimeout }, milter.Config{}.WithDefaults().ContentTimeout,
-		"The time limit for each part of the content, and for each answer after its end; a milter that reports progress gets more time, up to 10 minutes for each answer.",
+		"The time limit for each part of the content, and for each answer after its end; a milter that reports progress gets more time, up to 10 minutes, or this time if it is longer, for all answers about one content.",
 		"Raise it for a slow virus scanner; clients wait for 10 minutes at least (RFC 5321 4.5.3.2.6)."),
 	define("daemon_name", optional(text("name", `such as "ORIGINATING"`, nil), "for the name of the listener"), func(m *Milter) *string { return &m.DaemonName }, "",
 		"The value of the macro {daemon_name} for this milter (milter_macro_daemon_name).",
@@ -184,6 +184,28 @@ func (c *Config) MakeMilters(host *milter.Host, before map[milter.Config]*milter
 	usual := StandardListener()
 	set.Others = chain(func(m *Milter) bool { return m.sees(&usual) })
 	return set, all, nil
+}
+
+// MilterConnections returns the number of milters that one client can have a connection to: those of the
+// listener that has most.
+func (c *Config) MilterConnections() (most int) {
+	local := 0
+	for i := range c.Milters {
+		if c.Milters[i].NonSMTPD {
+			local++
+		}
+	}
+	most = local
+	for _, l := range append(c.AllListeners(), StandardListener()) {
+		n := 0
+		for i := range c.Milters {
+			if c.Milters[i].sees(&l) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
 }
 
 // milters warns of milters that see no mail.

@@ -223,7 +223,7 @@ func (c *connection) addRecipient(ctx context.Context, r *server.Recipient) mail
 	if refusal := c.screenRecipient(ctx, r); !refusal.IsZero() {
 		return refusal
 	}
-	return c.failure(ctx, "add recipient", c.add(r.Recipient))
+	return c.failure(ctx, "add recipient", c.addNamed(r.Recipient))
 }
 
 // about returns the reason why a recipient is refused, for the client.

@@ -46,7 +46,7 @@ type editing struct {
 	editor *header.Editor // nil: the header is not edited
 	sender mail.Address   // what is in place of the client's
 	// taken are recipients that were added (true), and those of copies that will be at the end (false);
-	// domains in lower case. Without rewriting the session knows what was repeated.
+	// domains in lower case. Without rewriting and filters the session knows what was repeated.
 	taken  map[mail.Address]bool
 	copies []copied
 }
@@ -173,10 +173,20 @@ func (c *connection) addOnce(r mail.Recipient) error {
 	key := recipientKey(r.Address)
 	added, known := e.taken[key]
 	if added {
+		c.screen.nameAgain(key)
 		return nil
 	}
 	if known || len(e.taken) < takenMax {
 		e.take(key, true)
+	}
+	return c.add(r)
+}
+
+// addNamed adds a recipient that the client has named, where addresses are not rewritten. Filters may add
+// the same.
+func (c *connection) addNamed(r mail.Recipient) error {
+	if c.screen.message != nil && len(c.edits.taken) < takenMax {
+		c.edits.take(recipientKey(r.Address), true)
 	}
 	return c.add(r)
 }

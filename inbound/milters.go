@@ -32,7 +32,8 @@ func (m *Milters) of(listener string) *milter.Chain {
 	return m.Others
 }
 
-// SetMilters replaces the filters for clients that send their first MAIL from now on; nil: none.
+// SetMilters replaces the filters for messages that begin from now on; nil: none. A client that stays
+// connected is told to the new ones from its beginning.
 func (s *Server) SetMilters(m *Milters) { s.milters.Store(m) }
 
 // NoteMilter logs an event of a filter as the server logs refusals: repetitions are counted.
@@ -43,12 +44,13 @@ func (s *Server) NoteMilter(level slog.Level, event, client, reason string, attr
 // A screening is the state of the filters for a client and its message.
 type screening struct {
 	session *milter.Session // nil: the filters do not know the client yet
-	host    *milter.Host
+	chain   *milter.Chain   // of the session
 	name    string          // of the client, by XCLIENT
 	message *milter.Message // the content of the draft until filters have seen it; nil: it is in the draft
 	given   mail.Address    // the recipient that is being added, as the client named it; "" if it did not
 	holds   bool            // recipients are held, because a filter may remove some
 	stuck   bool            // recipients are in the draft and cannot be removed
+	seen    bool            // filters have seen the message: whatever they add is held, so that they can remove it
 	held    []heldRecipient
 	hangUp  bool // the reply ends the session
 	slow    bool // the last answer took long
@@ -56,8 +58,22 @@ type screening struct {
 
 // A heldRecipient is one that is not in the draft yet.
 type heldRecipient struct {
-	given mail.Address
+	// names are the forms for comparison of those that the client has named and that stand for the
+	// recipient; none if it was added by us.
+	names []mail.Address
 	mail.Recipient
+}
+
+// removed takes back one name, and reports whether nothing is left that the recipient was named by.
+func (r *heldRecipient) removed(name mail.Address) bool {
+	if recipientKey(r.Address) == name {
+		return true
+	}
+	i := slices.Index(r.names, name)
+	if i >= 0 {
+		r.names = slices.Delete(r.names, i, i+1)
+	}
+	return i >= 0 && len(r.names) == 0
 }
 
 // heldMax is the number of recipients of one message that are held. In a message with more, which
@@ -71,12 +87,14 @@ const slowAnswer = 100 * time.Millisecond
 // screenSender announces a new message and its client to the filters, and returns their refusal.
 func (c *connection) screenSender(ctx context.Context, r *server.Begin, id mail.QueueID) mail.Reply {
 	s := &c.screen
-	if s.session == nil {
-		chain := c.server.milters.Load().of(c.terms.Name)
-		if chain == nil {
-			return mail.Reply{}
+	if chain := c.server.milters.Load().of(c.terms.Name); chain != s.chain {
+		c.forgetClient(s.name)
+		if chain != nil {
+			s.session, s.chain = chain.Open(), chain
 		}
-		s.session, s.host = chain.Open(), chain.Host
+	}
+	if s.session == nil {
+		return mail.Reply{}
 	}
 	longer := c.terms.cfg.Session.SizeLimit
 	if longer == Unlimited {
@@ -85,7 +103,7 @@ func (c *connection) screenSender(ctx context.Context, r *server.Begin, id mail.
 	if refusal := c.rule(s.session.Mail(ctx, c.facts(r, id), r.Sender, milter.Arguments(r.Mail))); !refusal.IsZero() {
 		return refusal
 	}
-	s.message = milter.NewMessage(s.host, longer)
+	s.message = milter.NewMessage(s.chain.Host, longer)
 	s.holds, s.stuck = s.session.MayRemove(), false
 	return mail.Reply{}
 }
@@ -145,14 +163,41 @@ func (c *connection) put(r mail.Recipient) error {
 	if !s.holds {
 		return c.draft.AddRecipient(r)
 	}
-	if len(s.held) == heldMax {
+	if len(s.held) == heldMax && !s.seen {
 		s.stuck = true
 		if err := c.releaseHeld(); err != nil {
 			return err
 		}
 	}
-	s.held = append(s.held, heldRecipient{s.given, r})
+	s.held = append(s.held, heldRecipient{s.names(), r})
 	return nil
+}
+
+// find returns where a recipient is among those that are held, -1 if it is not.
+func (s *screening) find(key mail.Address) int {
+	return slices.IndexFunc(s.held, func(r heldRecipient) bool {
+		return r.Address.Local() == key.Local() && strings.EqualFold(r.Address.Domain(), key.Domain())
+	})
+}
+
+// names returns the name by which the client has named the recipient that is being added, if it did.
+func (s *screening) names() []mail.Address {
+	if s.given == "" {
+		return nil
+	}
+	return []mail.Address{recipientKey(s.given)}
+}
+
+// nameAgain notes that the client has named a recipient once more, perhaps by another name: if filters
+// remove the one, he stays for the other.
+func (s *screening) nameAgain(key mail.Address) {
+	if s.given == "" {
+		return
+	}
+	i := s.find(key)
+	if name := recipientKey(s.given); i >= 0 && !slices.Contains(s.held[i].names, name) {
+		s.held[i].names = append(s.held[i].names, name)
+	}
 }
 
 // releaseHeld adds the recipients that were held to the draft.
@@ -218,18 +263,11 @@ func (c *connection) screenContent(ctx context.Context, e *mail.Envelope) (hold 
 // that is added. If one is removed, so is everything that these rules have made of it.
 func (c *connection) changeRecipients(changes []milter.RecipientChange) error {
 	s := &c.screen
-	s.given = ""
+	s.given, s.seen = "", !s.stuck
 	for _, one := range changes {
 		key := recipientKey(one.Recipient.Address)
 		if one.Remove {
-			s.held = slices.DeleteFunc(s.held, func(r heldRecipient) bool {
-				if recipientKey(r.given) != key && recipientKey(r.Address) != key {
-					return false
-				}
-				delete(c.edits.taken, recipientKey(r.Address))
-				c.ahead.recipients--
-				return true
-			})
+			c.removeHeld(key)
 			continue
 		}
 		list := []mail.Address{one.Recipient.Address}
@@ -241,7 +279,7 @@ func (c *connection) changeRecipients(changes []milter.RecipientChange) error {
 		}
 		for _, a := range list {
 			key := recipientKey(a)
-			if slices.ContainsFunc(s.held, func(r heldRecipient) bool { return recipientKey(r.Address) == key }) {
+			if s.find(key) >= 0 {
 				continue
 			}
 			r := one.Recipient
@@ -252,6 +290,21 @@ func (c *connection) changeRecipients(changes []milter.RecipientChange) error {
 		}
 	}
 	return nil
+}
+
+// removeHeld removes the recipients that stand for a name that a filter has removed.
+func (c *connection) removeHeld(name mail.Address) {
+	left := c.screen.held[:0]
+	for _, r := range c.screen.held {
+		if !r.removed(name) {
+			left = append(left, r)
+			continue
+		}
+		delete(c.edits.taken, recipientKey(r.Address))
+		c.ahead.recipients--
+	}
+	clear(c.screen.held[len(left):])
+	c.screen.held = left
 }
 
 // recipientKey is the form by which recipients are compared.
@@ -269,7 +322,7 @@ func (c *connection) endScreening() {
 	if s.message != nil {
 		s.message.Close()
 	}
-	s.message, s.holds, s.stuck, s.slow, s.given = nil, false, false, false, ""
+	s.message, s.holds, s.stuck, s.seen, s.slow, s.given = nil, false, false, false, false, ""
 	s.held = nil
 }
 

@@ -1,6 +1,7 @@
 package milter
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -40,7 +41,10 @@ const (
 type wish struct {
 	Changes
 	header []headerChange
-	body   *spill.Buffer // nil: it stays
+	body   *spill.Buffer   // nil: it stays
+	lines  smtp.Normalizer // of body
+	ends   bool            // body ends with a line end, as far as it has come
+	high   bool            // some octet of body is above 127
 	count  int
 	octets int
 	empty  int
@@ -214,7 +218,9 @@ func bracketed(list []string) string {
 	return address
 }
 
-// takeBody reads a part of a new body, of size octets, as it comes.
+// takeBody reads a part of a new body, of size octets, as it comes. Its lines may end in any way: some
+// milters use LF. What results has lines that end in CRLF, because for a server that takes a bare LF for a
+// line end, a dot between two of them ends the message, and what follows is another one.
 func (w *wish) takeBody(ctx context.Context, c *conversation, m *Message, size int) error {
 	if c.agreed.may&mayChangeBody == 0 {
 		return broken("a new body, for which it has not said that it would ask")
@@ -230,18 +236,41 @@ func (w *wish) takeBody(ctx context.Context, c *conversation, m *Message, size i
 	if most := m.whole.Size() + m.max; int64(size) > most-w.body.Size() {
 		return broken("a new body of more than %d bytes", most)
 	}
-	return c.copyBody(ctx, markWriter{m, w.body}, size)
+	return c.copyBody(ctx, w, size)
 }
 
-// A markWriter notes octets above 127.
-type markWriter struct {
-	m *Message
-	b *spill.Buffer
+// addBody adds octets to the new body.
+func (w *wish) addBody(p []byte) error {
+	if bytes.IndexByte(p, 0) >= 0 {
+		return broken("a new body with a NUL")
+	}
+	w.high = w.high || smtp.EightBit(p)
+	buf := buffers.Get().(*buffer)
+	defer buffers.Put(buf)
+	return w.addLines(w.lines.Append(buf[:0], p))
 }
 
-func (w markWriter) Write(p []byte) (int, error) {
-	w.m.high = w.m.high || smtp.EightBit(p)
-	return w.b.Write(p)
+// addLines adds octets whose line ends are as they must be.
+func (w *wish) addLines(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	w.ends = p[len(p)-1] == '\n'
+	if _, err := w.body.Write(p); err != nil {
+		return hostError{err}
+	}
+	return nil
+}
+
+// endBody ends the last line of the new body.
+func (w *wish) endBody() error {
+	if w.body == nil {
+		return nil
+	}
+	if err := w.addLines(w.lines.End(nil)); err != nil || w.ends || w.body.Size() == 0 {
+		return err
+	}
+	return w.addLines([]byte("\r\n"))
 }
 
 // drop forgets the wish.
@@ -254,6 +283,7 @@ func (w *wish) drop() {
 
 // grant makes the changes in a message, and adds those of the envelope to others.
 func (w *wish) grant(m *Message, all *Changes) {
+	m.high = m.high || w.high
 	for i := range w.header {
 		switch c := &w.header[i]; c.code {
 		case answerAddHeader:

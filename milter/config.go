@@ -30,13 +30,14 @@ type Config struct {
 	// port.
 	Network, Address string
 	// ConnectTimeout limits the time until there is a connection on which both sides have said what
-	// they can do (milter_connect_timeout). Default 30 s.
+	// they can do (milter_connect_timeout), signs of life included. Default 30 s.
 	ConnectTimeout time.Duration
 	// CommandTimeout limits the wait for the answer to each command (milter_command_timeout).
 	// Default 30 s.
 	CommandTimeout time.Duration
 	// ContentTimeout limits the wait for each answer to a part of the content, and for each that
-	// follows its end (milter_content_timeout). Default 5 minutes.
+	// follows its end (milter_content_timeout). All of them together may take lookMax, or this if
+	// it is longer. Default 5 minutes.
 	ContentTimeout time.Duration
 	OnFailure      Failure
 	// DaemonName is the macro {daemon_name} (milter_macro_daemon_name); "" for the name of the
@@ -125,12 +126,18 @@ type Host struct {
 	// Room returns an error if there is no room for so many octets in Scratch; nil: there is.
 	Room func(octets int64) error
 	// Note logs an event of a milter. Events with the same name, client and reason may be counted
-	// instead, except for EventChanged.
+	// instead, except for those of which Fate is true.
 	Note func(level slog.Level, event, client, reason string, attributes ...any)
 }
 
-// EventChanged is the event of which every occurrence says what has become of a message.
-const EventChanged = "a milter changes a message"
+const (
+	eventChanged   = "a milter changes a message"
+	eventDiscarded = "a milter discards a message"
+)
+
+// Fate reports whether each occurrence of an event says what has become of a message that the client
+// believes to be accepted as it was: no other line of the log says it.
+func Fate(event string) bool { return event == eventChanged || event == eventDiscarded }
 
 // KeptMax is the maximum size of the part of a content, or of a body that replaces it, that is kept in
 // memory.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -23,11 +24,13 @@ type conversation struct {
 	out    []byte // packets that are not written yet
 	agreed *agreement
 	unbind func() bool // from the context
+	end    time.Time   // of all answers about the content that is looked at; zero: there is none
 }
 
-// progressMax limits how long signs of life may put off one answer: clients do not wait longer
-// for the reply to a message (RFC 5321 4.5.3.2.6).
-const progressMax = 10 * time.Minute
+// lookMax limits how long signs of life may put off one answer, and how long all answers about one
+// content may take together, unless the time limit for each is longer: clients do not wait longer for
+// the reply to a message (RFC 5321 4.5.3.2.6), and one that has gone sends it again.
+const lookMax = 10 * time.Minute
 
 // flushSize is the size of packets without answers that are collected.
 const flushSize = 32 << 10
@@ -36,8 +39,12 @@ type buffer [chunkMax]byte
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// errResting is that of a connection that is not attempted.
-var errResting = errors.New("it did not answer just now")
+var (
+	// errResting is that of a connection that is not attempted.
+	errResting = errors.New("it did not answer just now")
+	// errClosed means that the milter has closed the connection.
+	errClosed = errors.New("it has closed the connection")
+)
 
 // open connects to a milter.
 func (m *Milter) open(ctx context.Context) (*conversation, error) {
@@ -53,20 +60,40 @@ func (m *Milter) open(ctx context.Context) (*conversation, error) {
 }
 
 func (m *Milter) connect(ctx context.Context) (*conversation, error) {
-	within, cancel := context.WithTimeout(ctx, m.cfg.ConnectTimeout)
-	defer cancel()
-	var d net.Dialer
-	conn, err := d.DialContext(within, m.cfg.Network, m.cfg.Address)
+	end := time.Now().Add(m.cfg.ConnectTimeout)
+	conn, err := m.dial(ctx, end)
 	if err != nil {
 		return nil, err
 	}
 	m.counters.connections.Add(1)
-	return negotiate(ctx, &m.cfg, conn)
+	return negotiate(ctx, &m.cfg, conn, end)
 }
 
-// negotiate begins a conversation on a connection, which it closes if it fails.
-func negotiate(ctx context.Context, cfg *Config, conn net.Conn) (*conversation, error) {
-	c := &conversation{cfg: cfg, conn: conn, in: bufio.NewReaderSize(conn, 4<<10)}
+// dialPause is the first pause between attempts to connect to a socket whose queue is full.
+const dialPause = 2 * time.Millisecond
+
+// dial connects. A unix socket whose queue of connections is full refuses one more at once, where a
+// connection by TCP waits: when many clients begin a message together, that is no failure of the milter.
+func (m *Milter) dial(ctx context.Context, end time.Time) (net.Conn, error) {
+	within, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	var d net.Dialer
+	for pause := dialPause; ; pause = min(2*pause, 100*time.Millisecond) {
+		conn, err := d.DialContext(within, m.cfg.Network, m.cfg.Address)
+		if !errors.Is(err, syscall.EAGAIN) {
+			return conn, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-within.Done():
+			return nil, err
+		}
+	}
+}
+
+// negotiate begins a conversation on a connection, until end, and closes it if that fails.
+func negotiate(ctx context.Context, cfg *Config, conn net.Conn, end time.Time) (*conversation, error) {
+	c := &conversation{cfg: cfg, conn: conn, in: bufio.NewReaderSize(conn, 4<<10), end: end}
 	c.unbind = context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) }) // a closed one needs none
 	c.out = offer(c.out)
 	a, err := c.ask(ctx, cfg.ConnectTimeout)
@@ -77,8 +104,12 @@ func negotiate(ctx context.Context, cfg *Config, conn net.Conn) (*conversation, 
 		c.close()
 		return nil, fmt.Errorf("negotiation: %w", err)
 	}
+	c.rest()
 	return c, nil
 }
+
+// rest ends what was talked about: until the next message only the connection is needed.
+func (c *conversation) rest() { c.out, c.end = nil, time.Time{} }
 
 func (c *conversation) close() {
 	c.unbind()
@@ -95,7 +126,11 @@ func (c *conversation) quit() {
 
 // wait sets the deadline of what follows.
 func (c *conversation) wait(ctx context.Context, timeout time.Duration) error {
-	if err := c.conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+	until := time.Now().Add(timeout)
+	if !c.end.IsZero() && c.end.Before(until) {
+		until = c.end
+	}
+	if err := c.conn.SetDeadline(until); err != nil {
 		return err
 	}
 	return ctx.Err() // checked after the deadline, which the end of ctx sets, too
@@ -106,9 +141,30 @@ func (c *conversation) flush(ctx context.Context, timeout time.Duration) error {
 	if err := c.wait(ctx, timeout); err != nil {
 		return err
 	}
+	if err := c.unasked(); err != nil {
+		return err
+	}
 	_, err := c.conn.Write(c.out)
 	c.out = c.out[:0]
 	return c.explain(ctx, err, timeout)
+}
+
+// unasked returns an error if the milter has answered more than it was asked: what it says next would
+// be taken for the answer to something else. Only what has been read is known; signs of life do not matter.
+func (c *conversation) unasked() error {
+	for c.in.Buffered() > 0 {
+		head, err := c.in.Peek(min(len(signOfLife), c.in.Buffered()))
+		if err != nil || string(head) != signOfLife[:len(head)] {
+			return broken("an answer that was not asked for")
+		}
+		if len(head) < len(signOfLife) {
+			return nil // next reads the rest of it
+		}
+		if _, err := c.in.Discard(len(signOfLife)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // explain returns an error in words that say what was exceeded.
@@ -118,8 +174,12 @@ func (c *conversation) explain(ctx context.Context, err error, timeout time.Dura
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.agreed != nil && !c.end.IsZero() && !time.Now().Before(c.end):
+		return fmt.Errorf("not done with the content within %s", max(lookMax, timeout))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("no answer within %s", timeout)
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("%w: %w", errClosed, err)
 	}
 	return err
 }
@@ -133,12 +193,12 @@ func (c *conversation) ask(ctx context.Context, timeout time.Duration) (*answer,
 	if err != nil {
 		return nil, err
 	}
-	return c.rest(ctx, timeout, code, size)
+	return c.remainder(ctx, timeout, code, size)
 }
 
 // next reads the head of the next answer, past signs of life.
 func (c *conversation) next(ctx context.Context, timeout time.Duration) (code byte, size int, err error) {
-	end := time.Now().Add(max(progressMax, timeout))
+	end := time.Now().Add(max(lookMax, timeout))
 	for {
 		if err := c.wait(ctx, timeout); err != nil {
 			return 0, 0, err
@@ -154,12 +214,13 @@ func (c *conversation) next(ctx context.Context, timeout time.Duration) (code by
 			return 0, 0, broken("a sign of life of %d bytes", size)
 		}
 		if time.Now().After(end) {
-			return 0, 0, fmt.Errorf("nothing but signs of life for %s", max(progressMax, timeout))
+			return 0, 0, fmt.Errorf("nothing but signs of life for %s", max(lookMax, timeout))
 		}
 	}
 }
 
-func (c *conversation) rest(ctx context.Context, timeout time.Duration, code byte, size int) (*answer, error) {
+// remainder reads an answer whose head was read.
+func (c *conversation) remainder(ctx context.Context, timeout time.Duration, code byte, size int) (*answer, error) {
 	data, err := readRest(c.in, code, size)
 	if err != nil {
 		return nil, c.explain(ctx, err, timeout)
@@ -284,7 +345,7 @@ func single(text string) string {
 }
 
 // copyBody reads the rest of an answer that has a part of a new body.
-func (c *conversation) copyBody(ctx context.Context, w io.Writer, size int) error {
+func (c *conversation) copyBody(ctx context.Context, w *wish, size int) error {
 	buf := buffers.Get().(*buffer)
 	defer buffers.Put(buf)
 	for size > 0 {
@@ -295,8 +356,8 @@ func (c *conversation) copyBody(ctx context.Context, w io.Writer, size int) erro
 		if _, err := io.ReadFull(c.in, part); err != nil {
 			return c.explain(ctx, err, c.cfg.ContentTimeout)
 		}
-		if _, err := w.Write(part); err != nil {
-			return hostError{err}
+		if err := w.addBody(part); err != nil {
+			return err
 		}
 		size -= len(part)
 	}

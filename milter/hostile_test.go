@@ -2,6 +2,7 @@ package milter
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"strings"
@@ -278,7 +279,7 @@ func FuzzAnswers(f *testing.F) {
 			t.Fatal(err)
 		}
 		s := (&Chain{h, []*Milter{m}}).Open()
-		talk, err := negotiate(context.Background(), &m.cfg, &playback{octets: octets})
+		talk, err := negotiate(context.Background(), &m.cfg, &playback{octets: octets}, time.Now().Add(patience))
 		if err != nil {
 			return
 		}
@@ -307,18 +308,26 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// A playback is a connection to a milter whose answers are known.
+// A playback is a connection to a milter whose answers are known. One packet comes at a time, as if it
+// were the answer to what was sent last.
 type playback struct {
 	net.Conn
 	octets []byte
+	left   int // of the packet
 }
 
 func (p *playback) Read(b []byte) (int, error) {
 	if len(p.octets) == 0 {
 		return 0, errors.New("the end")
 	}
-	n := copy(b, p.octets)
-	p.octets = p.octets[n:]
+	if p.left == 0 {
+		p.left = len(p.octets)
+		if p.left >= 4 {
+			p.left = int(min(4+uint64(binary.BigEndian.Uint32(p.octets)), uint64(p.left)))
+		}
+	}
+	n := copy(b, p.octets[:p.left])
+	p.octets, p.left = p.octets[n:], p.left-n
 	return n, nil
 }
 func (p *playback) Write(b []byte) (int, error)      { return len(b), nil }

@@ -89,12 +89,14 @@ func agree(a *answer) (*agreement, error) {
 	case g.steps&^stepsAll != 0:
 		return nil, broken("it asks for steps that were not offered: %#x", g.steps)
 	}
-	switch { // it may not know these commands
-	case g.version <= 3:
+	if !g.knows(cmdData) {
 		g.steps |= noData
 	}
 	return g, g.macroLists(a.data[12:])
 }
+
+// knows reports whether a command is one of the milter's version of the protocol.
+func (g *agreement) knows(command byte) bool { return command != cmdData || g.version > 3 }
 
 // macroLists reads the names of the macros that a milter asks for.
 func (g *agreement) macroLists(data []byte) error {

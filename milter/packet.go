@@ -58,6 +58,9 @@ const answerMax = 256 << 10
 // chunkMax is the size of the largest piece of a body that every milter takes.
 const chunkMax = 65535
 
+// signOfLife is the packet by which a milter says that it is still at work.
+const signOfLife = "\x00\x00\x00\x01p"
+
 // errProtocol means that what a milter has sent is not an answer.
 var errProtocol = errors.New("it does not speak the milter protocol")
 
@@ -89,7 +92,7 @@ func readHead(in io.Reader) (code byte, size int, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			err = errors.New("it has closed the connection")
+			err = errClosed
 		}
 		return 0, 0, err
 	}

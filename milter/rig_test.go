@@ -98,6 +98,21 @@ func (f *fake) note(text string) {
 	f.got = append(f.got, text)
 }
 
+// follow has the milter follow another script from now on.
+func (f *fake) follow(s script) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.script = s
+}
+
+// answer returns what the script says of a command.
+func (f *fake) answer(code byte) (text string, has bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text, has = f.script[code]
+	return text, has
+}
+
 func (f *fake) seen() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,7 +161,7 @@ func (f *fake) serve(conn net.Conn) {
 			return
 		}
 		f.note(fmt.Sprintf("%c:%d", code, len(data)))
-		answer, has := f.script[code]
+		answer, has := f.answer(code)
 		switch {
 		case has && answer == "":
 			return

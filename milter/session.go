@@ -29,8 +29,9 @@ type Session struct {
 	parts   []part
 	facts   Facts
 	sender  mail.Address
-	hold    string // why the message is held though no milter said so: one has failed
-	discard bool   // the message is thrown away
+	hold    string     // why the message is held though no milter said so: one has failed
+	refusal mail.Reply // of all that follows of the message: a milter has failed that it must not go without
+	discard bool       // the message is thrown away
 }
 
 // A Verdict is the decision of the milters about a command. The zero Verdict means that the message goes on.
@@ -47,6 +48,8 @@ type part struct {
 	hello     string        // the EHLO and TLS data that it last received
 	refusal   mail.Reply    // at standing atRefused
 	skipsRcpt bool          // it wants no more recipients of the message
+	idle      bool          // nothing was said since the message before
+	gone      bool          // it was idle, and has closed the connection
 }
 
 // A standing is the state of a milter's work on a client.
@@ -95,16 +98,13 @@ func (p *part) become(to standing) {
 // Mail announces a new message to the milters. A milter that does not know the client or its EHLO yet
 // gets these first. arguments are the parameters of MAIL.
 func (s *Session) Mail(ctx context.Context, facts *Facts, sender mail.Address, arguments []string) Verdict {
-	s.facts, s.sender, s.hold, s.discard = *facts, sender, "", false
+	s.facts, s.sender, s.hold, s.discard, s.refusal = *facts, sender, "", false, mail.Reply{}
 	for i := range s.parts {
 		p := &s.parts[i]
-		p.skipsRcpt = false
-		v, done := s.introduce(ctx, p)
-		if !done && p.standing == atClient {
-			p.become(atMessage)
-			v, done = s.tell(ctx, p, "MAIL", func(c *conversation) (ruling, error) {
-				return s.command(ctx, c, noMail, mutedMail, cmdMail, stageMail, &occasion{sender: sender}, arguments, "<"+string(sender)+">")
-			})
+		p.idle, p.gone = p.standing == atClient, false
+		v, done := s.begin(ctx, p, arguments)
+		if p.gone { // it was restarted, or has time limits of its own; nothing of the message was lost
+			v, done = s.begin(ctx, p, arguments)
 		}
 		if done {
 			if !v.Reply.IsZero() {
@@ -114,6 +114,18 @@ func (s *Session) Mail(ctx context.Context, facts *Facts, sender mail.Address, a
 		}
 	}
 	return Verdict{}
+}
+
+// begin tells one milter of a message that begins.
+func (s *Session) begin(ctx context.Context, p *part, arguments []string) (v Verdict, done bool) {
+	p.skipsRcpt = false
+	if v, done := s.introduce(ctx, p); done || p.standing != atClient {
+		return v, done
+	}
+	p.become(atMessage)
+	return s.tell(ctx, p, "MAIL", func(c *conversation) (ruling, error) {
+		return s.command(ctx, c, noMail, mutedMail, cmdMail, stageMail, &occasion{sender: s.sender}, arguments, "<"+string(s.sender)+">")
+	})
 }
 
 // introduce connects to a milter and describes the client to it.
@@ -167,13 +179,20 @@ func (s *Session) about(c *conversation, o *occasion) *occasion {
 	return o
 }
 
-// command sends macros, and a command with texts unless the milter does not want it.
+// command sends macros, and a command with texts unless the milter does not want it. It may want the
+// macros all the same, and gets them from Sendmail and Postfix.
 func (s *Session) command(ctx context.Context, c *conversation, unwanted, muted uint32, command byte, at stage, o *occasion, arguments []string, texts ...string) (ruling, error) {
+	if c.agreed.knows(command) {
+		c.out = c.agreed.appendMacros(c.out, command, at, s.about(c, o))
+	}
 	if c.agreed.steps&unwanted != 0 {
 		return ruling{}, nil
 	}
-	c.out = c.agreed.appendMacros(c.out, command, at, s.about(c, o))
-	return c.tell(ctx, c.cfg.CommandTimeout, muted, command, func(b []byte) []byte {
+	timeout := c.cfg.CommandTimeout
+	if command == cmdEOH {
+		timeout = c.cfg.ContentTimeout // as Postfix
+	}
+	return c.tell(ctx, timeout, muted, command, func(b []byte) []byte {
 		for _, t := range append(texts, arguments...) {
 			b = appendText(b, t)
 		}
@@ -185,6 +204,13 @@ func (s *Session) command(ctx context.Context, c *conversation, unwanted, muted 
 // other milters need not get the command.
 func (s *Session) tell(ctx context.Context, p *part, what string, say func(*conversation) (ruling, error)) (v Verdict, done bool) {
 	r, err := say(p.talk)
+	idle := p.idle
+	p.idle = false
+	if idle && errors.Is(err, errClosed) && ctx.Err() == nil {
+		p.gone = true
+		p.leave()
+		return Verdict{}, false
+	}
 	if err != nil {
 		return s.fail(ctx, p, what, err)
 	}
@@ -209,7 +235,7 @@ func (s *Session) tell(ctx context.Context, p *part, what string, say func(*conv
 			return s.fail(ctx, p, what, broken("it discards where there is no message"))
 		}
 		c.discarded.Add(1)
-		s.note(slog.LevelInfo, "a milter discards a message", p, what)
+		s.note(slog.LevelInfo, eventDiscarded, p, what)
 		s.discard = true
 		return Verdict{Discard: true}, true
 	case wordRefused:
@@ -250,8 +276,8 @@ func (s *Session) note(level slog.Level, event string, p *part, what string, att
 	s.host.Note(level, event, client, p.milter.cfg.Name+" "+what, attributes...)
 }
 
-// fail leaves a milter that cannot be asked, and does with the message what the operator wants.
-func (s *Session) fail(ctx context.Context, p *part, what string, err error) (v Verdict, done bool) {
+// leave ends the conversation with a milter of which nothing more can be expected on this connection.
+func (p *part) leave() {
 	if p.talk != nil {
 		p.talk.close()
 		p.talk = nil
@@ -259,8 +285,15 @@ func (s *Session) fail(ctx context.Context, p *part, what string, err error) (v 
 	if p.standing != atNothing {
 		p.become(atNothing)
 	}
+}
+
+// fail leaves a milter that cannot be asked, and does with the message what the operator wants. Where
+// that is to refuse it, nothing more of the message is accepted: the milter will not see it.
+func (s *Session) fail(ctx context.Context, p *part, what string, err error) (v Verdict, done bool) {
+	p.leave()
 	if ctx.Err() != nil { // it is the program that ends
-		return Verdict{Reply: mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: s.host.Hostname + " Service shutting down"}}, true
+		s.refusal = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: s.host.Hostname + " Service shutting down"}
+		return Verdict{Reply: s.refusal}, true
 	}
 	p.milter.counters.failures.Add(1)
 	action := p.milter.cfg.OnFailure
@@ -274,15 +307,17 @@ func (s *Session) fail(ctx context.Context, p *part, what string, err error) (v 
 		}
 		return Verdict{}, false
 	case FailReject:
-		return Verdict{Reply: mail.Reply{Code: 554, Status: mail.Status{Class: 5, Subject: 3, Detail: 0}, Text: "Error: the message cannot be checked"}}, true
+		s.refusal = mail.Reply{Code: 554, Status: mail.Status{Class: 5, Subject: 3, Detail: 0}, Text: "Error: the message cannot be checked"}
+	default:
+		s.refusal = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "Error: the message cannot be checked now; try again later"}
 	}
-	return Verdict{Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "Error: the message cannot be checked now; try again later"}}, true
+	return Verdict{Reply: s.refusal}, true
 }
 
 // Recipient shows the milters a recipient that passed all other checks.
 func (s *Session) Recipient(ctx context.Context, r *mail.Recipient) Verdict {
-	if s.discard {
-		return Verdict{Discard: true}
+	if v := (Verdict{s.refusal, s.discard}); v != (Verdict{}) {
+		return v
 	}
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -310,7 +345,8 @@ func parameters(r *mail.Recipient) (list []string) {
 	return list
 }
 
-// Arguments returns the parameters of MAIL.
+// Arguments returns the parameters of MAIL, but for those of which nothing depends on a milter: AUTH, and until when the
+// message is kept.
 func Arguments(m *smtp.Mail) (list []string) {
 	if m.Size > 0 {
 		list = append(list, "SIZE="+strconv.FormatInt(m.Size, 10))
@@ -326,6 +362,12 @@ func Arguments(m *smtp.Mail) (list []string) {
 	}
 	if m.EnvID != "" {
 		list = append(list, "ENVID="+m.EnvID)
+	}
+	if m.Prioritized {
+		list = append(list, "MT-PRIORITY="+strconv.Itoa(int(m.Priority)))
+	}
+	if m.RequireTLS {
+		list = append(list, "REQUIRETLS")
 	}
 	return list
 }
@@ -344,9 +386,9 @@ func (s *Session) MayRemove() bool {
 // they want changed in the envelope. removable is whether recipients can still be removed. An error
 // is one of this machine, such as a full disk.
 func (s *Session) Message(ctx context.Context, m *Message, removable bool) (all Changes, v Verdict, err error) {
-	if s.discard {
+	if v := (Verdict{s.refusal, s.discard}); v != (Verdict{}) {
 		s.Abort()
-		return Changes{}, Verdict{Discard: true}, nil
+		return Changes{}, v, nil
 	}
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -403,7 +445,7 @@ func (s *Session) grant(p *part, w *wish, m *Message, all *Changes) {
 		attributes = append(attributes, "hold", w.Hold)
 	}
 	w.grant(m, all)
-	s.note(slog.LevelInfo, EventChanged, p, "end of content", attributes...)
+	s.note(slog.LevelInfo, eventChanged, p, "end of content", attributes...)
 }
 
 // look shows the content to one milter, and reads the changes that it wants.
@@ -411,11 +453,13 @@ func (s *Session) look(ctx context.Context, p *part, m *Message, w *wish) (v Ver
 	failed := func(what string, cause error) (Verdict, bool, error) {
 		var own hostError
 		if errors.As(cause, &own) && ctx.Err() == nil {
+			p.leave() // the rest of what it was saying is not to be taken for other answers
 			return Verdict{}, true, own.error
 		}
 		v, done := s.fail(ctx, p, what, cause)
 		return v, done, nil
 	}
+	p.talk.end = time.Now().Add(max(lookMax, p.talk.cfg.ContentTimeout))
 	what := "DATA"
 	r, err := s.command(ctx, p.talk, noData, mutedData, cmdData, stageData, &occasion{sender: s.sender}, nil)
 	if err == nil && r.word == wordContinue {
@@ -434,6 +478,7 @@ func (s *Session) look(ctx context.Context, p *part, m *Message, w *wish) (v Ver
 		what = "end of content"
 		if r, err = s.end(ctx, p.talk, m, w); err == nil {
 			p.become(atClient) // it is ready for the next message
+			p.talk.rest()
 		}
 	}
 	if err != nil {
@@ -442,7 +487,7 @@ func (s *Session) look(ctx context.Context, p *part, m *Message, w *wish) (v Ver
 	switch r.word {
 	case wordDiscarded:
 		p.milter.counters.discarded.Add(1)
-		s.note(slog.LevelInfo, "a milter discards a message", p, what)
+		s.note(slog.LevelInfo, eventDiscarded, p, what)
 		return Verdict{Discard: true}, true, nil
 	case wordRefused:
 		s.refuse(p, what, r.reply)
@@ -507,9 +552,6 @@ func (s *Session) body(ctx context.Context, c *conversation, m *Message) (ruling
 			}
 			return r, err
 		}
-		if cap(c.out) > 2*chunkMax {
-			c.out = nil
-		}
 	}
 }
 
@@ -522,14 +564,10 @@ func (s *Session) end(ctx context.Context, c *conversation, m *Message, w *wish)
 	if err := c.flush(ctx, timeout); err != nil {
 		return ruling{}, err
 	}
-	last := time.Now().Add(max(progressMax, timeout))
 	for {
 		code, size, err := c.next(ctx, timeout)
 		if err != nil {
 			return ruling{}, err
-		}
-		if time.Now().After(last) {
-			return ruling{}, fmt.Errorf("no end of its changes for %s", max(progressMax, timeout))
 		}
 		if code == answerReplaceBody {
 			if err := w.takeBody(ctx, c, m, size); err != nil {
@@ -537,11 +575,14 @@ func (s *Session) end(ctx context.Context, c *conversation, m *Message, w *wish)
 			}
 			continue
 		}
-		a, err := c.rest(ctx, timeout, code, size)
+		a, err := c.remainder(ctx, timeout, code, size)
 		if err != nil {
 			return ruling{}, err
 		}
 		if !isChange(code) {
+			if err := w.endBody(); err != nil {
+				return ruling{}, err
+			}
 			return c.ruling(a)
 		}
 		if err := w.take(a, c.agreed); err != nil {
@@ -571,11 +612,9 @@ func (s *Session) Abort() {
 		p.become(atClient)
 		p.talk.conn.SetWriteDeadline(time.Now().Add(time.Second)) // then Write fails too
 		_, err := p.talk.conn.Write(p.talk.out)
-		p.talk.out = p.talk.out[:0]
+		p.talk.rest()
 		if err != nil {
-			p.talk.close()
-			p.talk = nil
-			p.become(atNothing)
+			p.leave()
 		}
 	}
 }

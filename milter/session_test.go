@@ -146,7 +146,7 @@ func TestWords(t *testing.T) {
 		seen   string // by the milter, twice the same message
 	}{
 		{"continue", script{}, "250", "O:12 D C:21 D H:12 D M:20 D R:24 D T:0 L:16 L:20 L:32 D N:0 B:8 D E:0 D M:20 D R:24 D T:0 L:16 L:20 L:32 D N:0 B:8 D E:0 Q"},
-		{"nothing is wanted", script{'O': negotiated(6, 0, noConnect|noHelo|noMail|noRcpt|noBody|noHeaders|noEOH|noData)}, "250", "O:12 D D E:0 D E:0 Q"},
+		{"nothing is wanted", script{'O': negotiated(6, 0, noConnect|noHelo|noMail|noRcpt|noBody|noHeaders|noEOH|noData)}, "250", "O:12 D D D D D D D E:0 D D D D D E:0 Q"},
 		{"nothing is answered", script{'O': negotiated(6, 0, muted), 'C': silent, 'H': silent, 'M': silent, 'R': silent, 'T': silent, 'L': silent, 'N': silent, 'B': silent}, "250",
 			"O:12 D C:21 D H:12 D M:20 D R:24 D T:0 L:16 L:20 L:32 D N:0 B:8 D E:0 D M:20 D R:24 D T:0 L:16 L:20 L:32 D N:0 B:8 D E:0 Q"},
 		{"version 2", script{'O': negotiated(2, 0x3f, 0)}, "250", "O:12 D C:21 D H:12 D M:20 D R:24 L:16 L:20 L:32 D N:0 B:8 D E:0 D M:20 D R:24 L:16 L:20 L:32 D N:0 B:8 D E:0 Q"},
@@ -280,11 +280,11 @@ func TestMacros(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	m, fault := smtp.ParseMail([]byte("FROM:<a@b.test> SIZE=10 BODY=8BITMIME SMTPUTF8 RET=HDRS ENVID=x+2By"), smtp.PathRules{})
+	m, fault := smtp.ParseMail([]byte("FROM:<a@b.test> SIZE=10 BODY=8BITMIME SMTPUTF8 RET=HDRS ENVID=x+2By MT-PRIORITY=-3 REQUIRETLS"), smtp.PathRules{})
 	if fault != smtp.FaultNone {
 		t.Fatal(fault)
 	}
-	if got := strings.Join(Arguments(&m), " "); got != "SIZE=10 BODY=8BITMIME SMTPUTF8 RET=HDRS ENVID=x+2By" {
+	if got := strings.Join(Arguments(&m), " "); got != "SIZE=10 BODY=8BITMIME SMTPUTF8 RET=HDRS ENVID=x+2By MT-PRIORITY=-3 REQUIRETLS" {
 		t.Error(got)
 	}
 }

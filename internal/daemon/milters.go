@@ -33,9 +33,9 @@ func (*milterSet) host(d *Daemon, cfg *config.Config) *milter.Host {
 	if err != nil {
 		d.log.Error("the directory for contents that milters look at cannot be used; large messages are refused for now", "directory", dir, "error", err)
 	}
-	return &milter.Host{Hostname: cfg.Hostname, Version: "Posthaste " + d.options.Version, Scratch: dir, Room: d.spool.Room,
+	return &milter.Host{Hostname: cfg.Hostname, Version: "Posthaste " + d.options.Version, Scratch: dir, Room: func(octets int64) error { return intakeError(d.spool.Room(octets)) },
 		Note: func(level slog.Level, event, client, reason string, attributes ...any) {
-			if event == milter.EventChanged {
+			if milter.Fate(event) {
 				d.log.Log(context.Background(), level, event, append([]any{"client", client}, attributes...)...)
 				return
 			}

@@ -126,6 +126,11 @@ func TestMilters(t *testing.T) {
 			t.Errorf("%s: %+v", key, got)
 		}
 	}
+	for i := range 9 { // each has a line in the log, by which it can be found
+		if got := send(letter(fmt.Sprint("discard-", i), "ann@x.test")); got.Fate != feed.Accepted || r.log.count("a milter discards a message", "milter=one", "id="+strings.TrimPrefix(got.Reply.Text, "Ok: queued as ")) != 1 {
+			t.Errorf("%+v", got)
+		}
+	}
 	if got := send(letter("fold-2", "unwanted@x.test")); got.Fate != feed.Refused {
 		t.Errorf("%+v", got)
 	}

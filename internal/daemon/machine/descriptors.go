@@ -59,10 +59,10 @@ const (
 )
 
 // sharesOf returns what a configuration asks for. A connection has one descriptor
-// and one for each message's content that is open on it.
+// and one for each message's content that is open on it; that of a client also those of its milters.
 func sharesOf(cfg *config.Config) [shareKinds]share {
 	return [shareKinds]share{
-		shareClients:     {name: "smtpd_connection_limit", wanted: cfg.SMTPD.ConnectionLimit, least: 8, each: 2, weight: 5, lasts: true},
+		shareClients:     {name: "smtpd_connection_limit", wanted: cfg.SMTPD.ConnectionLimit, least: 8, each: 2 + ofMilters(cfg), weight: 5, lasts: true},
 		shareServers:     {name: "smtp_connection_limit", wanted: cfg.SMTPConnectionLimit, least: 4, each: 1 + openContents(cfg), weight: 4},
 		shareLookups:     {name: "dns.concurrency", wanted: cfg.DNS.Concurrency, least: 4, each: 1, weight: 1},
 		shareSlowLookups: {name: "slow lookups", wanted: resolve.SlowFactor * cfg.DNS.Concurrency, least: 4, each: 1, weight: 1},
@@ -70,6 +70,19 @@ func sharesOf(cfg *config.Config) [shareKinds]share {
 		shareAdmin:       {name: "admin connections", wanted: adminConnectionsWanted, least: 4, each: 2, weight: 1, lasts: true},
 		sharePrograms:    {name: "process_limit of transports of type pipe", wanted: programsOf(cfg), least: 4, each: descriptorsOfProgram, weight: 1},
 	}
+}
+
+// descriptorsOfContent are the files of a content that milters look at: the message as it came, the
+// body that one of them has replaced, and that which another is replacing.
+const descriptorsOfContent = 3
+
+// ofMilters returns how many descriptors the milters of one client take.
+func ofMilters(cfg *config.Config) int {
+	most := cfg.MilterConnections()
+	if most == 0 {
+		return 0
+	}
+	return most + descriptorsOfContent
 }
 
 // descriptorsOfProgram are those that a program takes while it is started: the message,

@@ -58,6 +58,51 @@ func TestFitDescriptors(t *testing.T) {
 	}
 }
 
+// Each client may have a connection to each of its milters, and files with a content that they look at:
+// these count, at the start and where a reload brings milters.
+//
+// Seen failing: with two milters 4,000 clients could have 28,000 descriptors of 20,000.
+func TestFitMilters(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	cfg, err := config.Parse("test.toml", []byte("queue_directory = \"/q\"\nlisten = [\"127.0.0.1:25\"]\n[[listener]]\nname = \"a\"\naddress = \"127.0.0.1:587\"\npurpose = \"submission\"\ntls = \"none\"\n"+
+		"[[milter]]\naddress = \"unix:/1\"\n[[milter]]\naddress = \"unix:/2\"\npurpose = [\"submission\"]\n[[milter]]\naddress = \"unix:/3\"\npurpose = [\"relay\"]\n"), config.Environment{Hostname: "mta.test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int{512, 1024, 20_000, 1 << 30} {
+		f, err := Limits{Descriptors: limit}.Fit(cfg, nil, 3, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := (2+2+3)*f.SMTPD.ConnectionLimit + (1+openContents(cfg))*f.SMTPConnectionLimit + f.DNS.Concurrency + f.SlowLookups + f.TableFiles + 2*f.AdminConnections +
+			descriptorsFixed + 3 + f.Spooling.Readers + reporterFiles(cfg)
+		if used > limit || limit == 1<<30 && f.SMTPD.ConnectionLimit != cfg.SMTPD.ConnectionLimit {
+			t.Errorf("%d: %d descriptors could be used by %d clients and others", limit, used, f.SMTPD.ConnectionLimit)
+		}
+	}
+	without := *cfg
+	without.Milters = nil
+	for limit, fits := range map[int]bool{1024: false, 1 << 30: true} {
+		m := Limits{Descriptors: limit}
+		begun, err := m.Fit(&without, nil, 3, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Fit(cfg, &begun, 3, log); (err == nil) != fits {
+			t.Errorf("%d: a reload with milters: %v", limit, err)
+		}
+	}
+	var have, want Fitted
+	for f, c := range map[*Fitted]*config.Config{&have: cfg, &want: &without} {
+		if *f, err = (Limits{memory: 150 << 20}).Fit(c, nil, 3, log); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have.SMTPD.ConnectionLimit >= want.SMTPD.ConnectionLimit {
+		t.Errorf("in 150 MB %d clients with milters, %d without", have.SMTPD.ConnectionLimit, want.SMTPD.ConnectionLimit)
+	}
+}
+
 // What one share does not want goes to the others: whoever has set a small limit is
 // not punished for the large default of another.
 func TestDivideLeavesNothing(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/human"
+	"github.com/posthaste-mta/posthaste/milter"
 )
 
 // What is kept in memory is bounded by limits whose defaults suit a machine that
@@ -33,9 +34,19 @@ func takers(c *config.Config) []taker {
 		{"qmgr_message_recipient_limit", &c.Queue.RecipientLimit, 400, 1000, false},
 		{"address_verify_limit", &c.SMTPD.Verify.AddressLimit, 300, 100, false},
 		{"dns.cache_entries", &c.DNS.CacheEntries, 1000, 100, false},
-		{"smtpd_connection_limit", &c.SMTPD.ConnectionLimit, 16 << 10, 20, true},
+		{"smtpd_connection_limit", &c.SMTPD.ConnectionLimit, 16<<10 + milterMemory(c), 20, true},
 		{"smtp_connection_limit", &c.SMTPConnectionLimit, 16 << 10, 10, false},
 	}
+}
+
+// milterMemory is the memory of one client's conversations with milters, and of a content that they
+// look at, in bytes.
+func milterMemory(c *config.Config) int64 {
+	n := int64(c.MilterConnections())
+	if n == 0 {
+		return 0
+	}
+	return milter.KeptMax + n*(8<<10)
 }
 
 func (t *taker) value() int64 {
