@@ -20,6 +20,7 @@ type payment struct {
 	unsaid    []mail.Outcome // debts that must not be reported
 	originals [2]*dsn.Original
 	arrivals  []mail.Arrival
+	outside   bool // the message is not in the spool: there are no debts to clear, and the originals are given
 }
 
 // A group is a set of recipients that share the next report, and the debts that it
@@ -60,6 +61,9 @@ func (p *payment) page(ctx context.Context, page []mail.RecipientOutcome, _ bool
 func (p *payment) add(ctx context.Context, ro mail.RecipientOutcome) error {
 	paid := mail.Outcome{Index: ro.Recipient.Index}
 	g := p.groupOf(ro)
+	if g == nil && p.outside {
+		return nil
+	}
 	if g == nil {
 		if p.unsaid = append(p.unsaid, paid); len(p.unsaid) >= p.cfg.RecipientsMax {
 			return p.forget(ctx)
@@ -133,12 +137,20 @@ func (p *payment) flush(ctx context.Context, g *group) error {
 	body, utf8 := dsn.Needs(report, original)
 	// An address that no header field can contain is still the recipient of the report.
 	utf8 = utf8 || !isASCII(p.env.Sender)
-	if err := d.CommitWith(ctx, localEnvelope(&p.env, at, body, utf8), clearing(p.env.ID, g.paid, at)); err != nil {
+	paid := clearing(p.env.ID, g.paid, at)
+	if p.outside {
+		paid = nil
+	}
+	if err := d.CommitWith(ctx, localEnvelope(&p.env, at, body, utf8), paid); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	p.arrivals = append(p.arrivals, d.Arrival())
+	id := p.env.ID.String()
+	if p.outside {
+		id = ""
+	}
 	p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "report",
-		slog.String("id", p.env.ID.String()), slog.String("report", d.ID().String()), slog.String("to", string(p.env.Sender)),
+		slog.String("id", id), slog.String("report", d.ID().String()), slog.String("to", string(p.env.Sender)),
 		slog.String("kind", report.Kind().String()), slog.Int("recipients", len(g.recipients)))
 	clear(g.recipients) // releases the texts
 	*g = group{recipients: g.recipients[:0], paid: g.paid[:0]}

@@ -68,6 +68,7 @@ type Daemon struct {
 	milters       milterSet
 	credentials   *credential.Table // by which connections authenticate, nil: none; under mu
 	replies       replyBook
+	edits         atomic.Pointer[inbound.Edits]
 
 	intake  intakeSockets // of SMTP
 	local   net.Listener  // submission_socket; nil: none
@@ -202,6 +203,9 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 		return err
 	}
 	d.feedback.arrived = d.driver.Arrived
+	if d.drop != nil {
+		d.drop.returner = &givingBack{reporter, &d.edits, d.driver.Arrived}
+	}
 	in := cfg.Inbound()
 	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver, d.feedback}, routing.flows, d.quotas
 	in.Edits, in.Milters = routing.edits, routing.milters
@@ -334,6 +338,7 @@ func (d *Daemon) install(r *routing) {
 	d.policy.p.Store(r.policy)
 	d.signer.rules.Store(r.signing)
 	d.replies.p.Store(r.replies)
+	d.edits.Store(r.edits)
 	d.feedback.rules.Store(r.desk)
 	d.milters.known = r.known
 	d.credentials = r.credentials

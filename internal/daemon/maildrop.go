@@ -33,19 +33,28 @@ type maildrop struct {
 	aside    string // for messages that are refused
 	sizeMax  int64
 	log      *slog.Logger
+	returner returner // of messages that are refused
 	sessions *dropListener
 	scanning sync.Mutex // no file is taken twice at once
 	looked   map[string]looked
 	partly   map[string]partly // files that were taken for some of their recipients, or for all
 }
 
-// A partly is a file that was taken in part, or that was taken and could not be removed. It
-// holds as long as the file has not changed.
+// A returner sends messages that are refused back to their senders.
+type returner interface {
+	// giveBack makes a report, which is durable then. It reports whether somebody is told, and whether
+	// the report has all of the message.
+	giveBack(ctx context.Context, s *submit.Sending, why *submit.Refusal) (told, whole bool, err error)
+}
+
+// A partly is a file that was taken in part, or with which something could not be done after it was taken, or
+// after its sender was told that it is refused. It holds as long as the file has not changed.
 type partly struct {
 	size    int64
 	changed time.Time
 	mark    submit.Mark
 	all     bool
+	told    bool
 }
 
 // A looked is a file that was left where it is: it is not read again until it has changed, or
@@ -174,7 +183,7 @@ func (m *maildrop) scan(ctx context.Context) (left int, err error) {
 	for ctx.Err() == nil {
 		names, err := dir.Readdirnames(dropPage)
 		for _, name := range names {
-			if ctx.Err() == nil && !m.look(name) {
+			if ctx.Err() == nil && !m.look(ctx, name) {
 				left++
 			}
 		}
@@ -193,7 +202,7 @@ func (m *maildrop) scan(ctx context.Context) (left int, err error) {
 
 // look takes one file in, unless it was left there before and is as it was, and reports
 // whether it is done with.
-func (m *maildrop) look(name string) bool {
+func (m *maildrop) look(ctx context.Context, name string) bool {
 	path := filepath.Join(m.dir, name)
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -203,7 +212,7 @@ func (m *maildrop) look(name string) bool {
 	if was, known := m.looked[name]; known && was.rests(info) {
 		return false
 	}
-	done, rest := m.take(path, info)
+	done, rest := m.take(ctx, path, info)
 	delete(m.looked, name) // or it would count below
 	if done {
 		m.forget(name)
@@ -219,7 +228,7 @@ func (m *maildrop) look(name string) bool {
 
 // take takes one file in. It reports whether the file is done with; if not, after how long it is
 // to be tried again though it has not changed, 0 for never.
-func (m *maildrop) take(path string, info fs.FileInfo) (done bool, rest time.Duration) {
+func (m *maildrop) take(ctx context.Context, path string, info fs.FileInfo) (done bool, rest time.Duration) {
 	name := filepath.Base(path)
 	part := m.partly[name]
 	if part.size != info.Size() || !part.changed.Equal(info.ModTime()) {
@@ -229,8 +238,10 @@ func (m *maildrop) take(path string, info fs.FileInfo) (done bool, rest time.Dur
 		return m.remove(path, part), dropRest
 	}
 	user, s, err := m.load(path)
-	if err == nil {
+	if s.Message != nil {
 		defer s.Message.Close()
+	}
+	if err == nil {
 		s.After = part.mark
 		err = m.send(user, s)
 	}
@@ -241,11 +252,21 @@ func (m *maildrop) take(path string, info fs.FileInfo) (done bool, rest time.Dur
 	case err == nil:
 		return m.remove(path, part), dropRest
 	case errors.As(err, &refused) && refused.Reply.Permanent():
-		return m.setAside(path, user, s, refused), dropRest
+		if refused.Mark.Sent() == 0 {
+			refused.Mark = part.mark // it was not even begun
+		}
+		if done, err = m.refuse(ctx, path, user, s, refused, part); err == nil {
+			return done, dropRest
+		}
+		rest = dropRest
 	case errors.Is(err, fs.ErrPermission):
 		rest = dropClosed
 	case !m.remember(name, part, err):
-		return m.setAside(path, user, s, &submit.Refusal{Reply: mail.Reply{Code: 451, Text: "too many messages were taken in part: " + err.Error()}}), dropRest
+		refused = &submit.Refusal{Reply: mail.Reply{Code: 554, Status: mail.Status{Class: 5, Subject: 3}, Text: "too many messages were taken in part: " + err.Error()}, Mark: markOf(err)}
+		if done, err = m.refuse(ctx, path, user, s, refused, part); err == nil {
+			return done, dropRest
+		}
+		rest = dropRest
 	default:
 		rest = dropRest
 	}
@@ -261,16 +282,11 @@ func (m *maildrop) forget(name string) {
 // remember keeps how far a message has come; false if that is too much. Without it, its first
 // recipients would get the message with each attempt.
 func (m *maildrop) remember(name string, part partly, err error) bool {
-	var refused *submit.Refusal
-	var broken *submit.ConnectionError
-	switch {
-	case errors.As(err, &refused) && refused.Sent > 0:
-		part.mark = refused.Mark
-	case errors.As(err, &broken) && broken.Sent > 0:
-		part.mark = broken.Mark
-	default:
+	mark := markOf(err)
+	if mark.Sent() == 0 {
 		return true // it is where it was
 	}
+	part.mark = mark
 	if _, known := m.partly[name]; !known && len(m.partly) >= partlyMax {
 		return false
 	}
@@ -278,7 +294,20 @@ func (m *maildrop) remember(name string, part partly, err error) bool {
 	return true
 }
 
-// remove removes the file of a message that was taken. If that fails, it is tried again, and
+// markOf returns how far a message has come in an attempt that ended with an error.
+func markOf(err error) submit.Mark {
+	var refused *submit.Refusal
+	var broken *submit.ConnectionError
+	switch {
+	case errors.As(err, &refused) && refused.Sent > 0:
+		return refused.Mark
+	case errors.As(err, &broken) && broken.Sent > 0:
+		return broken.Mark
+	}
+	return submit.Mark{}
+}
+
+// remove removes the file of a message that was taken, or was sent back. If that fails, it is tried again, and
 // the message is not taken again while this process lives.
 func (m *maildrop) remove(path string, part partly) bool {
 	err := os.Remove(path)
@@ -327,15 +356,34 @@ func (m *maildrop) clean(path string) bool {
 	return true
 }
 
-// setAside keeps a message that is refused for good, for the operator: whoever has left it has
-// ended long ago.
-func (m *maildrop) setAside(path string, user uint32, s submit.Sending, why *submit.Refusal) bool {
+// refuse deals with a message that is refused for good: whoever has left it has ended long ago, and did not
+// learn of it. So its sender gets a report, with the message. If that does not have all of it, or nobody
+// can be told, the file is kept for the operator. After an error nothing has been done.
+func (m *maildrop) refuse(ctx context.Context, path string, user uint32, s submit.Sending, why *submit.Refusal, part partly) (done bool, err error) {
+	whole := false
+	if !part.told {
+		if part.told, whole, err = m.returner.giveBack(ctx, &s, why); err != nil {
+			return false, fmt.Errorf("it is refused (%w), and cannot be sent back: %w", why, err)
+		}
+	}
+	if whole {
+		m.log.Warn("a message in the maildrop is refused; it was sent back", "file", path, "uid", user, "sender", s.Sender, "recipient", why.Recipient, "reply", why.Reply.String(), "sent", why.Mark.Sent())
+		return m.remove(path, part), nil
+	}
+	if done = m.setAside(path, user, s, why, part.told); !done && part.told && len(m.partly) < partlyMax {
+		m.partly[filepath.Base(path)] = part // so that the sender is not told again
+	}
+	return done, nil
+}
+
+// setAside keeps a message that is refused for good, for the operator. told says that its sender has a report.
+func (m *maildrop) setAside(path string, user uint32, s submit.Sending, why *submit.Refusal, told bool) bool {
 	to := filepath.Join(m.aside, filepath.Base(path))
 	if err := os.Rename(path, to); err != nil {
 		m.log.Error("a message in the maildrop is refused, and cannot be set aside", "file", path, "uid", user, "sender", s.Sender, "reply", why.Reply.String(), "error", err)
 		return false
 	}
-	m.log.Error("a message in the maildrop is refused; it was set aside", "file", to, "uid", user, "sender", s.Sender, "recipient", why.Recipient, "reply", why.Reply.String(), "sent", why.Mark.Sent())
+	m.log.Error("a message in the maildrop is refused; it was set aside", "file", to, "uid", user, "sender", s.Sender, "recipient", why.Recipient, "reply", why.Reply.String(), "sent", why.Mark.Sent(), "reported", told)
 	return true
 }
 

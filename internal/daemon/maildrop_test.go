@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -137,7 +138,7 @@ func TestMaildropLater(t *testing.T) {
 			}
 		}
 		for range 2 {
-			if done := m.look("drop-x"); done != want {
+			if done := m.look(t.Context(), "drop-x"); done != want {
 				t.Errorf("%s: done with: %v", what, done)
 			}
 		}
@@ -151,7 +152,8 @@ func TestMaildropLater(t *testing.T) {
 	}
 	m.sizeMax = 10
 	m.looked["drop-x"] = looked{}
-	if !m.look("drop-x") {
+	m.returner = &tellings{}
+	if !m.look(t.Context(), "drop-x") {
 		t.Error("a message that is too large is still there")
 	}
 }
@@ -229,7 +231,7 @@ func TestMaildropRests(t *testing.T) {
 	hello := []string{"220 s", "250 8BITMIME"}
 	told := serve(t, m, append(hello, "451 4.7.1 too much", "221 bye"), append(hello, "250 ok", "250 ok", "354 go", "250 taken", "221 bye"))
 	for range 2 { // without its rest, the second would be a session
-		if m.look(filepath.Base(names[0])) {
+		if m.look(t.Context(), filepath.Base(names[0])) {
 			t.Error("it was taken")
 		}
 	}
@@ -248,11 +250,137 @@ func TestMaildropRests(t *testing.T) {
 		t.Error("what cannot be removed is not remembered")
 	}
 	m.partly[filepath.Base(names[0])] = partly{size: info.Size(), changed: info.ModTime(), all: true}
-	if !m.look(filepath.Base(names[0])) {
+	if !m.look(t.Context(), filepath.Base(names[0])) {
 		t.Error("it was not removed")
 	}
 	m.sessions.Close()
 	if got := told(); len(got) > 0 {
 		t.Errorf("it was sent again to %q", got)
+	}
+}
+
+// tellings is a returner whose answers are given.
+type tellings struct {
+	told, whole bool
+	err         error
+	asked       int
+}
+
+func (a *tellings) giveBack(context.Context, *submit.Sending, *submit.Refusal) (told, whole bool, err error) {
+	a.asked++
+	return a.told, a.whole, a.err
+}
+
+// Mail that the daemon refuses for good when it takes it in goes back to its sender, with all of it; only what
+// cannot be sent back in whole, or to nobody, is kept for the operator. Before, the sender never learned
+// of it.
+func TestMaildropRefused(t *testing.T) {
+	t.Parallel()
+	box := receive(t, sink.Config{})
+	dir := t.TempDir()
+	config := "maildrop = \"all\"\nmessage_size_limit = \"64K\"\nmasquerade_domains = \"origin.test\"\n" + routes("d.test", box.address, "origin.test", box.address)
+	start(t, dir, config).end() // which makes the directory
+	drop := filepath.Join(dir, "maildrop")
+	put := func(key, body string, s submit.Sending, to ...mail.Address) {
+		t.Helper()
+		m, err := submit.Compose(strings.NewReader(string(text(key, body))), submit.Options{Recipients: to, Author: "sender@origin.test", Domain: "origin.test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		s.Message = m
+		if err := submit.Leave(drop, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("<1>", "Hello.\r\n", submit.Sending{Sender: "sender@host.origin.test", EnvID: "a b"}, "a@d.test", "b@-", "c@d.test")
+	put("<2>", strings.Repeat("Hello, hello, hello.\r\n", 5000), submit.Sending{Sender: "large@origin.test"}, "a@d.test")
+	put("<3>", "Hello.\r\n", submit.Sending{}, "b@-")
+	put("<4>", "Hello.\r\n", submit.Sending{Sender: "never@origin.test", Notify: mail.NotifyNever}, "b@-")
+	put("<5>", "Hello.\r\n", submit.Sending{Sender: "headers@origin.test", Ret: mail.RetHeaders}, "b@-")
+	put("<6>", "Hello.\r\n", submit.Sending{Sender: "not an address"}, "a@d.test")
+	r := start(t, dir, config)
+	r.until("that all are dealt with", func() bool {
+		left, err := os.ReadDir(drop)
+		return err == nil && len(left) == 0
+	})
+	r.settled()
+	reports := map[mail.Address]string{}
+	for _, d := range box.deliveries() {
+		if d.Sender != "" || len(d.Recipients) != 1 || reports[d.Recipients[0]] != "" {
+			t.Errorf("%s to %v:\n%s", d.Sender, d.Recipients, d.Content)
+			continue
+		}
+		reports[d.Recipients[0]] = string(d.Content)
+	}
+	for to, want := range map[mail.Address][]string{
+		"sender@origin.test":  {"Final-Recipient: rfc822; a@d.test", "Final-Recipient: rfc822; b@-", "Final-Recipient: rfc822; c@d.test", "Original-Envelope-Id: a b", "Status: 5.1.3", "another recipient", "Message-ID: <1>", "\r\nHello.\r\n"},
+		"large@origin.test":   {"Final-Recipient: rfc822; a@d.test", "Status: 5.3.4", "Message-ID: <2>"},
+		"headers@origin.test": {"Final-Recipient: rfc822; b@-", "Message-ID: <5>"},
+	} {
+		got, ok := reports[to]
+		if delete(reports, to); !ok {
+			t.Errorf("no report to %s", to)
+		}
+		for _, part := range want {
+			if !strings.Contains(got, part) {
+				t.Errorf("no %q in the report to %s:\n%s", part, to, got)
+			}
+		}
+		if to != "sender@origin.test" && strings.Contains(got, "\r\nHello") {
+			t.Errorf("the report to %s has the text of the message", to)
+		}
+	}
+	if len(reports) > 0 {
+		t.Errorf("further reports: %v", reports)
+	}
+	kept, err := os.ReadDir(filepath.Join(dir, "maildrop-refused"))
+	if err != nil || len(kept) != 5 {
+		t.Errorf("%d files are kept for the operator, %v, want those of 2, 3, 4, 5 and 6", len(kept), err)
+	}
+	for _, e := range kept {
+		content, err := os.ReadFile(filepath.Join(dir, "maildrop-refused", e.Name()))
+		if err != nil || strings.Contains(string(content), "<1>") {
+			t.Errorf("kept %s: %v", content, err)
+		}
+	}
+}
+
+// A report that cannot be made, as on a full disk, is made later, and the message waits for that. A file that
+// cannot be set aside is no reason for a second report.
+func TestMaildropRefusedInTrouble(t *testing.T) {
+	m, err := openMaildrop(configure(t, t.TempDir(), ""), quiet.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave(t, m.dir, "<1>", "a@d.test")
+	names, err := filepath.Glob(filepath.Join(m.dir, "*"))
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	name := filepath.Base(names[0])
+	m.sizeMax = 10
+	says := &tellings{err: errors.New("the disk is full")}
+	m.returner = says
+	look := func(want bool) {
+		t.Helper()
+		clear(m.looked)
+		if done := m.look(t.Context(), name); done != want {
+			t.Errorf("done with: %v, want %v", done, want)
+		}
+	}
+	look(false)
+	says.err, says.told = nil, true
+	aside := m.aside
+	m.aside = filepath.Join(aside, "missing")
+	look(false)
+	look(false)
+	if says.asked != 2 {
+		t.Errorf("%d reports were asked for, want one that failed and one that did not", says.asked)
+	}
+	m.aside = aside
+	look(true)
+	if _, err := os.Stat(filepath.Join(aside, name)); err != nil || says.asked != 2 || len(m.partly) != 0 {
+		t.Errorf("%v; asked %d times; %+v", err, says.asked, m.partly)
 	}
 }

@@ -106,21 +106,31 @@ func newSum() hash.Hash32 { return crc32.New(crc32.MakeTable(crc32.Castagnoli)) 
 // Load reads a message from a maildrop. The caller closes its Message. The writer of the
 // file may be hostile. The error is ErrIncomplete for anything that Leave would not have
 // written, a *Refusal for a content of more than sizeMax bytes, and otherwise one of the
-// system's.
+// system's. With a *Refusal there is a message, of which only the beginning was read.
 func Load(f io.Reader, sizeMax int64) (_ Sending, err error) {
 	sum := newSum()
 	in := bufio.NewReaderSize(f, 64<<10)
 	l := dropLoader{in: in, sum: sum}
-	s, size, err := l.envelope(sizeMax)
+	s, size, err := l.envelope()
 	if err != nil {
 		return Sending{}, err
 	}
+	var refused *Refusal
 	defer func() {
-		if err != nil {
+		if err != nil && refused == nil {
 			s.Message.Close()
 		}
 	}()
 	var c composer
+	if size > sizeMax {
+		err = l.content(&c, min(size, beginningMax))
+		s.Message.content, s.Message.eightBit, s.Message.cut = c.content, c.eightBit, true
+		if err != nil && !errors.Is(err, ErrIncomplete) {
+			return Sending{}, err
+		}
+		refused = TooLarge(sizeMax)
+		return s, refused
+	}
 	err = l.content(&c, size)
 	s.Message.content, s.Message.eightBit = c.content, c.eightBit
 	if err != nil {
@@ -136,6 +146,9 @@ func Load(f io.Reader, sizeMax int64) (_ Sending, err error) {
 	}
 	return s, nil
 }
+
+// beginningMax is how much of a content that is too large is read: its header, for a report.
+const beginningMax = 64 << 10
 
 // A dropLoader reads one file.
 type dropLoader struct {
@@ -161,7 +174,7 @@ func (l *dropLoader) line() (string, error) {
 }
 
 // envelope reads the lines before the content.
-func (l *dropLoader) envelope(sizeMax int64) (s Sending, size int64, err error) {
+func (l *dropLoader) envelope() (s Sending, size int64, err error) {
 	s.Message = &Message{recipients: &roster{}}
 	defer func() {
 		if err != nil {
@@ -186,11 +199,8 @@ func (l *dropLoader) envelope(sizeMax int64) (s Sending, size int64, err error) 
 			return s, 0, err
 		}
 	}
-	switch {
-	case s.Message.recipients.count == 0 || size <= 0:
+	if s.Message.recipients.count == 0 || size <= 0 {
 		return s, 0, ErrIncomplete
-	case size > sizeMax:
-		return s, 0, TooLarge(sizeMax)
 	}
 	return s, size, nil
 }

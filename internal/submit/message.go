@@ -51,10 +51,18 @@ type Message struct {
 	recipients *roster
 	eightBit   bool // some octet of it is above 127
 	utf8Header bool // its header is UTF-8 beyond ASCII
+	cut        bool // content is only its beginning
 }
 
 // Size is the number of octets, with CRLF line ends.
 func (m *Message) Size() int64 { return m.content.Size() }
+
+// Content returns the content from its beginning, with lines that end in CRLF. whole reports whether
+// it is all of it.
+func (m *Message) Content() (r io.Reader, whole bool, err error) {
+	r, err = m.content.Reader(0)
+	return r, !m.cut, err
+}
 
 // Recipients is the number of recipients.
 func (m *Message) Recipients() int { return m.recipients.count }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 
 	"github.com/posthaste-mta/posthaste/internal/spill"
@@ -88,6 +89,23 @@ func (r *rosterReader) seek(to Mark) error {
 // unread puts recipients back, to be read before what is left.
 func (r *rosterReader) unread(addresses ...mail.Address) {
 	r.back = append(addresses[:len(addresses):len(addresses)], r.back...)
+}
+
+// Unsent yields the recipients behind a mark, or an error if the list cannot be read back.
+func (m *Message) Unsent(after Mark) iter.Seq2[mail.Address, error] {
+	return func(yield func(mail.Address, error) bool) {
+		in, err := m.recipients.reader()
+		if err == nil {
+			err = in.seek(after)
+		}
+		for err == nil {
+			a, ok, failure := in.next()
+			if err = failure; err == nil && (!ok || !yield(a, nil)) {
+				return
+			}
+		}
+		yield("", err)
+	}
 }
 
 // addAll adds another roster's recipients.
