@@ -28,6 +28,9 @@ type Config struct {
 	Tenants []Tenant
 	// Key determines how a message's flow is found.
 	Key Key
+	// Dash is whether it is a "-" that ends the sender in the addresses of clients that put a
+	// recipient behind it, if such an address has a "+", too, and no word of list software.
+	Dash bool
 	// HeaderClients are the networks of clients that may name class and tenant in
 	// header fields. nil is the default, loopback. Clients of a unix socket always
 	// may. Add only machines whose programs you trust with the order of all mail.

@@ -22,6 +22,7 @@ type Rules struct {
 	tenants []tenantRule
 	key     Key
 	keyed   int // the watched field of key
+	dash    bool
 	trusted []netip.Prefix
 	watch   *smtp.FieldWatch
 }
@@ -68,7 +69,7 @@ func NewRules(cfg Config) (*Rules, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	r := &Rules{key: cfg.Key, trusted: cfg.HeaderClients}
+	r := &Rules{key: cfg.Key, dash: cfg.Dash, trusted: cfg.HeaderClients}
 	fields := []smtp.WatchedField{watchedClass: {Name: HeaderClass, Remove: true}, watchedTenant: {Name: HeaderTenant, Remove: true}, watchedTLS: {Name: "TLS-Required"}}
 	watch := func(name string) int {
 		for i := range fields {
@@ -293,7 +294,7 @@ func (r *Rules) flow(m *Message) string {
 			return clean(string(value), mail.FlowMax)
 		}
 	}
-	return Sender(m.Sender)
+	return senderOf(m.Sender, r.dash)
 }
 
 // field returns the first value of a field, nil if there is none.

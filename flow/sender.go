@@ -23,6 +23,8 @@ const wild = '*'
 //	list+anything                          list (VERP, mailman, plus addresses)
 //	list-return-12-user=domain             list-return (VERP of qmail, ezmlm; also bounces, owner …)
 //	list-user=domain                       list
+//	owner-list-user=domain                 owner-list
+//	bounces-user+anything=domain           bounces (VERP again, to an address with a +)
 //	user=domain                            *
 //	bounce-mc.us12_12345678.98-abcdef1234  bounce-mc.us12_* (numbers and IDs)
 //
@@ -35,13 +37,16 @@ const wild = '*'
 // Of a local part only the first 128 bytes count. The result is no longer than
 // mail.FlowMax, and Sender of it is the same again. For an address that has none of
 // this it is the address itself, without an allocation.
-func Sender(address mail.Address) string {
+func Sender(address mail.Address) string { return senderOf(address, false) }
+
+// senderOf is Sender. dash is Config.Dash.
+func senderOf(address mail.Address, dash bool) string {
 	if address == "" {
 		return null
 	}
 	text := lower(printable(string(address)))
 	for { // each round makes the text shorter, or leaves fewer digits in it
-		next := reduce(text)
+		next := reduce(text, dash)
 		if next == text {
 			return bound(text, mail.FlowMax)
 		}
@@ -64,7 +69,7 @@ func Domain(address mail.Address) string {
 }
 
 // reduce resolves the outermost form of an address in lower case.
-func reduce(text string) string {
+func reduce(text string, dash bool) string {
 	at := strings.LastIndexByte(text, '@')
 	if at < 0 {
 		at = len(text)
@@ -83,11 +88,14 @@ func reduce(text string) string {
 		return user + "@" + host
 	}
 	short := local
-	if i := strings.IndexByte(short, '+'); i > 0 {
-		short = short[:i]
-	}
-	if i := strings.IndexByte(short, '='); i >= 0 {
-		short = verp(short[:i])
+	plus, equals := strings.IndexByte(local, '+'), strings.IndexByte(local, '=')
+	switch {
+	case equals >= 0 && (plus <= 0 || equals < plus):
+		short = verp(local[:equals])
+	case equals > plus && plus > 0:
+		short = beforePlus(local[:plus], dash)
+	case plus > 0:
+		short = local[:plus]
 	}
 	if short = numbers(short); short == local {
 		return text
@@ -140,18 +148,45 @@ func srs(local string) (user, domain string, ok bool) {
 // sender for each recipient. It begins after a word that list software puts there, or
 // else after the first delimiter, because the recipient may have delimiters, too.
 func verp(prefix string) string {
-	for i := 0; i < len(prefix); {
-		end := wordEnd(prefix, i)
-		switch prefix[i:end] {
-		case "return", "returns", "bounce", "bounces", "bouncing", "owner", "error", "errors", "request", "verp", "fbl", "delivery":
-			return prefix[:end]
-		}
-		i = end + 1
+	if end, found := listWord(prefix); found {
+		return prefix[:end]
 	}
 	if end := wordEnd(prefix, 0); 0 < end && end < len(prefix) {
 		return prefix[:end]
 	}
 	return string(wild)
+}
+
+// beforePlus returns the sender in what precedes a "+" behind which there is a "=". That is all of
+// it if the recipient follows the "+", and less if the recipient has the "+" and follows a "-":
+// bounces-jane+news=example.net. Where no word of list software shows which, dash decides; without
+// it the "+" is taken for the delimiter, as it is Postfix's.
+func beforePlus(prefix string, dash bool) string {
+	switch end, found := listWord(prefix); {
+	case found && end < len(prefix) && prefix[end] == '-':
+		return prefix[:end]
+	case dash && !found && strings.IndexByte(prefix, '-') > 0:
+		return verp(prefix)
+	}
+	return prefix
+}
+
+// listWord returns the end of the first word that list software puts into senders. The name of the
+// list precedes it, or follows "owner" at the beginning.
+func listWord(local string) (end int, found bool) {
+	for i := 0; i < len(local); i = end + 1 {
+		end = wordEnd(local, i)
+		switch local[i:end] {
+		case "owner":
+			if i == 0 && end < len(local) {
+				end = wordEnd(local, end+1)
+			}
+			return end, true
+		case "return", "returns", "bounce", "bounces", "bouncing", "error", "errors", "request", "verp", "fbl", "delivery":
+			return end, true
+		}
+	}
+	return 0, false
 }
 
 // delimits reports whether an octet separates words of a local part.

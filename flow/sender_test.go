@@ -2,6 +2,7 @@ package flow
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -52,6 +53,26 @@ func TestSender(t *testing.T) {
 		{"jane=example.net@bounces.shop.example", "*@bounces.shop.example"},
 		{"group+bncBCX2S7HGXQKBB3UGZ6XQMGQEABCDEFG@googlegroups.com", "group@googlegroups.com"},
 		{"list+owner@sympa.example.com", "list@sympa.example.com"},
+
+		// VERP to recipients that have a plus, which is one flow with that to others.
+		{"bounces-x-y+z=example.net@shop.example", "bounces@shop.example"},
+		{"bounces-jane+news=example.net@shop.example", "bounces@shop.example"},
+		{"bounces-mzxw6ytb-jane+news=example.net@shop.example", "bounces@shop.example"},
+		{"bounces+mzxw6ytb+jane+news=example.net@shop.example", "bounces@shop.example"},
+		{"list-return-12-jane+news=example.net@lists.example.com", "list-return@lists.example.com"},
+		{"list-bounces-jane+news=example.net@lists.example.com", "list-bounces@lists.example.com"},
+		{"list-bounces+jane+news=example.net@lists.example.com", "list-bounces@lists.example.com"},
+		{"owner-list-jane=example.net@lists.example.com", "owner-list@lists.example.com"},
+		{"owner-list-jane+news=example.net@lists.example.com", "owner-list@lists.example.com"},
+		{"list+jane+news=example.net@lists.example.com", "list@lists.example.com"},
+		{"list=jane+news=example.net@lists.example.com", "*@lists.example.com"},
+		{"list=jane=example.net@lists.example.com", "*@lists.example.com"},
+		// The plus is the delimiter where nothing says otherwise.
+		{"shop-news+jane=example.net@shop.example", "shop-news@shop.example"},
+		{"shop-otp+jane=example.net@shop.example", "shop-otp@shop.example"},
+		{"bounce.news+jane=example.net@shop.example", "bounce.news@shop.example"},
+		{"owner-a+b=@shop.example", "owner-a@shop.example"},
+		{"owner-+b=c@shop.example", "owner-@shop.example"},
 
 		// BATV, alone and around other forms.
 		{"prvs=1234abcdef=jane@example.com", "jane@example.com"},
@@ -121,6 +142,32 @@ func TestSender(t *testing.T) {
 	}
 }
 
+// Whoever says that recipients follow a "-" has one flow for those with a "+", too; words of list
+// software go before what is said.
+func TestDash(t *testing.T) {
+	for address, want := range map[mail.Address]string{
+		"news-jane@shop.example":                          "news-jane@shop.example",
+		"news-jane=example.net@shop.example":              "news@shop.example",
+		"news-jane+promo=example.net@shop.example":        "news@shop.example",
+		"news-jane-doe+promo=example.net@shop.example":    "news@shop.example",
+		"news+jane=example.net@shop.example":              "news@shop.example",
+		"list-bounces+jane=example.net@lists.example":     "list-bounces@lists.example",
+		"list-return-7-jane+x=example.net@lists.example":  "list-return@lists.example",
+		"owner-list+jane=example.net@lists.example":       "owner-list@lists.example",
+		"prvs=1234abcdef=news-jane+x=e.example@a.example": "news@a.example",
+		"news-jane+promo@shop.example":                    "news-jane@shop.example",
+	} {
+		r, err := NewRules(Config{Dash: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, _ := r.Classify(&Message{Client: NewClient(netip.Addr{}, Listener{}, ""), Sender: address})
+		if again := senderOf(mail.Address(f.Flow), true); f.Flow != want || again != want {
+			t.Errorf("%s is %q, want %q; that is %q", address, f.Flow, want, again)
+		}
+	}
+}
+
 // A mailing of any of these services is one flow, whatever the recipients, the numbers
 // of messages and the random words are.
 func TestMailingIsOneFlow(t *testing.T) {
@@ -141,6 +188,7 @@ func TestMailingIsOneFlow(t *testing.T) {
 	}
 	for name, sender := range map[string]func() string{
 		"postfix":   func() string { return "owner-list+" + user() + "=example.net" },
+		"tagged":    func() string { return "bounces-" + user() + "+" + user() + "=example.net" },
 		"qmail":     func() string { return "list-" + user() + "=example.net" },
 		"ezmlm":     func() string { return "my-list-return-" + digits(1+rng.IntN(5)) + "-" + user() + "=example.net" },
 		"mailman":   func() string { return "list-bounces+" + user() + "=example.net" },
