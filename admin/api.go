@@ -116,6 +116,7 @@ type Detail struct {
 	Body       string               `json:"body,omitempty" enum:"7BIT,8BITMIME"`
 	SMTPUTF8   bool                 `json:"smtputf8"`
 	TLS        string               `json:"tls_request,omitempty" enum:"required,optional" doc:"What the sender asks for on its way (RFC 8689): required by REQUIRETLS, optional by a header field TLS-Required: No."`
+	VERP       string               `json:"verp,omitempty" doc:"The delimiters of the recipient in the envelope sender of each transaction (VERP), followed by \"tag\" if there is a tag; absent if all transactions have the sender above."`
 	Warned     bool                 `json:"warned" doc:"Whether a delay warning was sent to the sender."`
 	ClientAddr string               `json:"client_address,omitempty"`
 	ClientHelo string               `json:"client_helo,omitempty"`

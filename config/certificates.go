@@ -197,8 +197,9 @@ func (c *Config) CheckFiles(now time.Time) ([]Warning, error) {
 	_, _, certification := c.Certification()
 	_, credentials := c.LoadCredentials()
 	_, classes := c.Replies()
+	_, verpSecrets := c.LoadVERPSecrets()
 	_, signatures := keyring.Load(c.Keyring())
-	if err := errors.Join(credentials, err, clients, rewriting, logins, certification, classes, signatures, c.checkIdentities()); err != nil {
+	if err := errors.Join(credentials, verpSecrets, err, clients, rewriting, logins, certification, classes, signatures, c.checkIdentities()); err != nil {
 		return nil, err
 	}
 	return append(append(c.ExpiryWarnings(set, now), c.missingPrograms()...), c.unreachableMilters()...), nil

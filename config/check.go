@@ -37,6 +37,7 @@ func (l *loader) check() {
 	l.checkSecurity()
 	l.checkTLSReports()
 	l.checkFeedback()
+	l.checkDelimiters("default_verp_delimiters", l.c.VERP.Delimiters)
 	l.checkHostname()
 	if !l.src.Wrong() {
 		l.checkPackages()

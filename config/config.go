@@ -115,7 +115,10 @@ type Config struct {
 	Log      Log      // [log]
 
 	TLSReports TLSReports // [tls_reports]
-	Feedback   Feedback   // [feedback]
+
+	VERP       VERP
+	VERPTables []VERPRule // in the order of trial
+	Feedback   []Feedback // in the order of the file
 
 	env      Environment
 	explicit map[string]bool // keys that the file sets

@@ -40,6 +40,8 @@ func Diff(before, after *Config) []Change {
 	all = append(all, diffListed(tableCertificate, before.Certificates, after.Certificates, certificateFile, certificateParameters)...)
 	all = append(all, diffListed(tableHeaderRule, before.HeaderRules, after.HeaderRules, headerRuleNumber, headerRuleParameters)...)
 	all = append(all, diffListed(tableMilter, before.Milters, after.Milters, milterName, milterParameters)...)
+	all = append(all, diffNamed(tableVERP, before.VERPTables, after.VERPTables, verpRuleName, verpRuleParameters)...)
+	all = append(all, diffListed(tableFeedback, before.Feedback, after.Feedback, feedbackName, feedbackParameters)...)
 	all = append(all, diffRoutes(tableRoutes, before.Routes, after.Routes)...)
 	return append(all, diffRoutes(tableSenderRoutes, before.SenderRoutes, after.SenderRoutes)...)
 }

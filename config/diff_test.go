@@ -89,7 +89,7 @@ func at(all []Change, i int) any {
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
 	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c),
-		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.RouteFiles, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses, c.Feedback, milters(c)}
+		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.RouteFiles, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses, c.Feedback, c.VERP, c.VERPRules(), milters(c)}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup, c.Maildrop,
 		c.Log, d.Grace, d.Readers, c.DKIM.Concurrency, c.TLSReports,
@@ -267,6 +267,14 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		case tableFeedback:
 			if header = "[feedback]\n"; p.Name != "addresses" {
 				header += "addresses = [\"bounces@example.com\"]\n"
+			}
+			if p.Name == "verp_tags" {
+				context = "verp_secret_file = \"/s\"\n"
+			}
+		case tableVERP:
+			header, context = "[verp.x]\n", "verp_secret_file = \"/s\"\n"
+			if p.Name == "tags" {
+				value = "false"
 			}
 		case tableCertificate:
 			header, usual, value = "[[certificate]]\ncert = \"/c\"\n", "key = \"/k\"\n", `"/l"`

@@ -44,7 +44,7 @@ func TestFeedback(t *testing.T) {
 		if c.warning == "" && all != "" || !strings.Contains(all, c.warning) {
 			t.Errorf("%s: warnings %q, want %q", c.text, all, c.warning)
 		}
-		boxes, err := cfg.Mailboxes()
+		boxes, err := cfg.Mailboxes(nil)
 		if _, ok := boxes.Match(mail.Address("bounces+jane=example.net@example.com")); err != nil || ok != strings.Contains(c.text, "bounces@") {
 			t.Errorf("%s: %v, %v", c.text, ok, err)
 		}

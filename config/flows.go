@@ -111,7 +111,7 @@ func standardTenant(name string) Tenant { return Tenant{Tenant: flow.Tenant{Name
 
 // Flows returns the configuration of package flow.
 func (c *Config) Flows() flow.Config {
-	f := flow.Config{Key: c.FlowKey, HeaderClients: c.FlowHeaderClients}
+	f := flow.Config{Key: c.FlowKey, Dash: c.VERP.Delimiters.Before == '-', HeaderClients: c.FlowHeaderClients}
 	for i := range c.Classes {
 		f.Classes = append(f.Classes, c.Classes[i].Class)
 	}
@@ -280,6 +280,9 @@ func showNamed[O any](s *shower, of string, all []O, name func(*O) string, stand
 		t := shownTable{path: []string{of, name(&all[i])}}
 		usual := standard(name(&all[i]))
 		for _, p := range parameters {
+			if p.plain(&all[i]) == nil {
+				continue
+			}
 			line, ok := showLine(s, p, &all[i], &usual, fullName(fullName(of, name(&all[i])), p.name), "default")
 			if texts, list := line.value.([]string); ok && (!list || len(texts) > 0) {
 				t.lines = append(t.lines, line)

@@ -151,6 +151,23 @@ const exampleTransport = `
 #key = "example.com.202611-ed25519.pem"
 
 #
+# VERP: an envelope sender for each recipient. The first table whose conditions a message
+# meets applies; see docs/verp.md.
+#
+
+#[verp.mailings]
+#class = ["bulk"]
+#sender = ["bounces@shop.example"]
+
+#
+# Reports that come back about mail that was sent; see docs/feedback.md.
+#
+
+#[[feedback]]
+#addresses = ["bounces@shop.example", "fbl@shop.example"]
+#unparsed_to = "postmaster@shop.example"
+
+#
 # Routes. Exceptions from default_transport and relayhost for certain recipients.
 #
 
@@ -232,6 +249,10 @@ func Reference() string {
 	describeAll(&b, tableDKIM, dkimKeyParameters, standardDKIMKey(""))
 	b.WriteString(referenceReplyRules)
 	describeAll(&b, tableReplyRule, replyRuleParameters, standardReplyRule(""))
+	b.WriteString(referenceVERP)
+	describeAll(&b, tableVERP, verpRuleParameters, standardVERPRule(""))
+	b.WriteString(referenceFeedback)
+	describeAll(&b, tableFeedback, feedbackParameters, standardFeedback())
 	b.WriteString(referenceRoutes)
 	return b.String()
 }
@@ -261,7 +282,7 @@ func describeIn(b *bytes.Buffer, p Parameter, global string) {
 // describeAll writes the entries of the parameters of a table.
 func describeAll[O any](b *bytes.Buffer, table string, parameters []parameter[O], standard O) {
 	for _, p := range parameters {
-		describeIn(b, describe(p, table, literal(p.plain(&standard))), "")
+		describeIn(b, describe(p, table, standardText(p.plain(&standard))), "")
 	}
 }
 
@@ -516,6 +537,36 @@ domain = ["example.com", "*.example.com"]
 selector = "202705-rsa"
 key = "example.com.202705-rsa.pem"
 valid_from = 2027-05-01
+` + "```" + `
+`
+
+const referenceVERP = `
+## A sender for each recipient: [verp.NAME]
+
+The copy for each recipient of a message that meets the conditions of a table gets an envelope sender that contains the recipient:
+bounces@shop.example becomes bounces+jane=example.net@shop.example. The first table whose conditions are met applies, in the order of
+the file, to mail of clients that may send anywhere; see docs/verp.md. The name of a table is only for people.
+
+` + "```toml" + `
+[verp.mailings]
+class = ["bulk"]
+sender = ["bounces@shop.example"]
+` + "```" + `
+`
+
+const referenceFeedback = `
+## Reports that come back: [[feedback]]
+
+Bounces and complaints about mail that was sent, which are read and counted; see docs/feedback.md. A single table may also be written
+in single brackets.
+
+` + "```toml" + `
+[[feedback]]
+addresses = ["bounces@shop.example"]
+tenant = "shop"
+
+[[feedback]]
+addresses = ["@bounces.club.example", "fbl@example.com"]
 ` + "```" + `
 `
 

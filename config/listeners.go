@@ -27,7 +27,9 @@ type Listener struct {
 	Limits  ListenerLimits
 
 	Forwarders inbound.Forwarders
-	Submission ListenerSubmission
+	// VERPClients are the clients that may use XVERP.
+	VERPClients shape.Opt[[]netip.Prefix]
+	Submission  ListenerSubmission
 }
 
 // ListenerLimits replace limits on clients and messages.
@@ -94,6 +96,7 @@ func forwarderParameters() []parameter[Listener] {
 		define("xforward_networks", list(network(), "networks"), func(l *Listener) *[]netip.Prefix { return &l.Forwarders.XForward }, nil,
 			"The clients that may use XFORWARD to name the original client of a message, for the log only.",
 			"Set it to the addresses of content filters that give mail back through this listener."),
+		authorizedVERP(),
 	}
 }
 
@@ -164,7 +167,7 @@ func (c *Config) AllListeners() []Listener {
 
 // Terms returns the listener for package inbound, without its socket.
 func (c *Config) Terms(l *Listener) inbound.Listener {
-	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Auth: c.UseOfAuth(l), Forwarders: l.Forwarders, Domain: l.Submission.CompleteDomain, Priority: l.Submission.Priority.Set, PriorityMax: int8(l.Submission.Priority.Or(0)), FutureRelease: l.futureRelease(), RequireTLS: c.SMTPD.RequireTLS, TLSOptional: c.SMTPD.TLSOptional, Limits: inbound.Limits{
+	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Auth: c.UseOfAuth(l), Forwarders: l.Forwarders, Domain: l.Submission.CompleteDomain, Priority: l.Submission.Priority.Set, PriorityMax: int8(l.Submission.Priority.Or(0)), FutureRelease: l.futureRelease(), VERP: c.verpTerms(l), RequireTLS: c.SMTPD.RequireTLS, TLSOptional: c.SMTPD.TLSOptional, Limits: inbound.Limits{
 		Connections:       l.Limits.Connections.Or(0),
 		ClientConnections: optNone(l.Limits.ClientConnections),
 		Recipients:        optNone(l.Limits.Recipients),

@@ -58,7 +58,7 @@ key = "/k"
 			Recipients: 100, Size: inbound.Unlimited, CommandTimeout: time.Minute, GreetPause: -1}},
 		{Name: "[::]:2525", Use: inbound.TLSMay, Forwarders: inbound.Forwarders{Proxy: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")},
 			XClient: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}, XForward: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},
-		{Name: "unix:/run/x.sock"},
+		{Name: "unix:/run/x.sock", VERP: inbound.VERP{Unix: true}},
 		{Name: "smtps", Purpose: inbound.PurposeSubmissions, FutureRelease: 30 * 24 * time.Hour, Use: inbound.TLSImplicit},
 		{Name: "closed", Purpose: inbound.PurposeSubmission, FutureRelease: 30 * 24 * time.Hour},
 	}

@@ -33,7 +33,7 @@ type placedRule struct {
 
 func (l *loader) load(root *tomlfile.Table) {
 	l.broken, l.failed = l.src.Unread() > 0, make(map[string]bool)
-	var transports, destinations, routes, senderRoutes, classes, tenants, sources, pools, warmups, listeners, certificates, headerRules, milters, keys, replyRules *tomlfile.Entry
+	var transports, destinations, routes, senderRoutes, classes, tenants, sources, pools, warmups, listeners, certificates, headerRules, milters, keys, replyRules, verps, feedback *tomlfile.Entry
 	for _, e := range root.Entries {
 		switch e.Name {
 		case tableTransport:
@@ -66,7 +66,11 @@ func (l *loader) load(root *tomlfile.Table) {
 			headerRules = e
 		case tableMilter:
 			milters = e
-		case tableDNS, tableTLSReports, tableFeedback, tableSpool, tableLog:
+		case tableVERP:
+			verps = e
+		case tableFeedback:
+			feedback = e
+		case tableDNS, tableTLSReports, tableSpool, tableLog:
 			if t := l.asTable(e, e.Name); t != nil {
 				l.setAll(e.Name, t)
 			}
@@ -89,6 +93,8 @@ func (l *loader) load(root *tomlfile.Table) {
 	l.sources(sources, pools)
 	l.dkimKeys(keys)
 	l.replyRules(replyRules)
+	l.verpRules(verps)
+	l.feedback(feedback)
 }
 
 // asTable returns the table of an entry, or complains if it is not a table.
@@ -171,7 +177,7 @@ func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 				hint = "did you mean [[" + guess + "]]?"
 			}
 		} else if hint == "" {
-			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [dkim.NAME], [reply_rule.NAME], [[listener]], [[certificate]], [[header_rule]], [routes], [sender_routes], [dns], [spool] and [log]"
+			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [dkim.NAME], [reply_rule.NAME], [verp.NAME], [[listener]], [[certificate]], [[header_rule]], [[feedback]], [routes], [sender_routes], [dns], [spool] and [log]"
 		}
 	}
 	if hint == "" {
@@ -217,10 +223,10 @@ func (l *loader) transports(all *tomlfile.Entry) {
 }
 
 // namedTables are the tables that contain tables with names.
-var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM, tableReplyRule}
+var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM, tableReplyRule, tableVERP}
 
 // listedTables are the lists of tables.
-var listedTables = []string{tableListener, tableCertificate, tableHeaderRule, tableMilter}
+var listedTables = []string{tableListener, tableCertificate, tableHeaderRule, tableMilter, tableFeedback}
 
 // namesTables reports whether a table contains tables with names.
 func namesTables(name string) bool {

@@ -116,6 +116,8 @@ func listed(p Parameter) (header, known, full string) {
 		return "[[certificate]]\n", "cert = \"/c\"\n", `certificate."/c"`
 	case p.Table == tableHeaderRule:
 		return "[[header_rule]]\n", map[bool]string{true: "", false: "field = \"A\"\n"}[p.Name == "field"], "header_rule.1"
+	case p.Table == tableFeedback:
+		return "[[feedback]]\n", "", "feedback.1"
 	case p.Table == tableMilter && p.Name == "address":
 		return "[[milter]]\n", "name = \"x\"\n", "milter.x"
 	case p.Table == tableMilter && p.Name == "name":

@@ -200,11 +200,27 @@ func Parameters() []Parameter {
 	for _, p := range headerRuleParameters {
 		all = append(all, describe(p, tableHeaderRule, literal(p.plain(&rule))))
 	}
+	personal := standardVERPRule("")
+	for _, p := range verpRuleParameters {
+		all = append(all, describe(p, tableVERP, standardText(p.plain(&personal))))
+	}
+	desk := standardFeedback()
+	for _, p := range feedbackParameters {
+		all = append(all, describe(p, tableFeedback, standardText(p.plain(&desk))))
+	}
 	filter := standardMilter()
 	for _, p := range milterParameters {
 		all = append(all, describe(p, tableMilter, literal(p.plain(&filter))))
 	}
 	return all
+}
+
+// standardText writes a default, which need not be set.
+func standardText(plain any) string {
+	if plain == nil {
+		return "not set"
+	}
+	return literal(plain)
 }
 
 // destinationDefault describes the value that applies if a destination does not set

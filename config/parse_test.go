@@ -118,7 +118,7 @@ func TestEveryParameterRefusesOtherTypes(t *testing.T) {
 			text := p.Name + " = " + value
 			switch p.Table {
 			case tableTop:
-			case tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM, tableReplyRule:
+			case tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM, tableReplyRule, tableVERP:
 				text = "[" + p.Table + ".x]\n" + text
 			default:
 				text = "[" + p.Table + "]\n" + text

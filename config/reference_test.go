@@ -34,13 +34,13 @@ func TestExample(t *testing.T) {
 	}
 	for _, change := range Diff(Default(env), c) {
 		switch change.Key {
-		case "listen", "listener.submission", `certificate."/etc/posthaste/mail.example.com.pem"`, "header_rule.1", "transport.bulk", "destination.provider", "class.otp", "tenant.shop", "source.a", "source.b", "warmup.slow", "pool.bulk", "pool.main", "dkim.rsa", "dkim.ed25519", "reply_rule.busy", `routes."example.com"`, `routes.".example.com"`, `routes."user@example.org"`, `sender_routes."news.example.com"`:
+		case "listen", "listener.submission", `certificate."/etc/posthaste/mail.example.com.pem"`, "header_rule.1", "transport.bulk", "destination.provider", "class.otp", "tenant.shop", "source.a", "source.b", "warmup.slow", "pool.bulk", "pool.main", "dkim.rsa", "dkim.ed25519", "reply_rule.busy", "verp.mailings", "feedback.1", `routes."example.com"`, `routes.".example.com"`, `routes."user@example.org"`, `sender_routes."news.example.com"`:
 		default:
 			t.Errorf("%s is %s in the example, and its default is %s", change.Key, change.New, change.Old)
 		}
 	}
-	if got := len(Diff(Default(env), c)); got != 19 {
-		t.Errorf("%d differences from the defaults, want the listener, the certificate, the header rule, the transport, the destination, the class, the tenant, two sources, a plan, two pools, two keys, a rule on replies, three routes and one by sender", got)
+	if got := len(Diff(Default(env), c)); got != 21 {
+		t.Errorf("%d differences from the defaults, want the listener, the certificate, the header rule, the transport, the destination, the class, the tenant, two sources, a plan, two pools, two keys, a rule on replies, a rule on senders, a table of reports, three routes and one by sender", got)
 	}
 }
 

@@ -17,7 +17,6 @@ const (
 	tableSpool        = "spool"
 	tableLog          = "log"
 	tableTLSReports   = "tls_reports"
-	tableFeedback     = "feedback"
 	tableTransport    = "transport"
 	tableDestination  = "destination"
 	tableClass        = "class"
@@ -30,6 +29,8 @@ const (
 	tableCertificate  = "certificate" // a list
 	tableHeaderRule   = "header_rule" // a list
 	tableMilter       = "milter"      // a list
+	tableFeedback     = "feedback"    // a list
+	tableVERP         = "verp"
 	tableReplyRule    = "reply_rule"
 )
 
@@ -65,11 +66,11 @@ func allSections() []section {
 		{"Replies of receivers", tableTop, "What replies mean; rules are in [reply_rule.NAME], see docs/replies.md.", replyParameters()},
 		{"The queue", tableTop, "Memory limits, retry intervals and lifetimes.", queueParameters()},
 		{"Reports", tableTop, "Delivery status notifications for mail that could not be delivered.", reportParameters()},
+		{"A sender for each recipient", tableTop, "Envelope senders that contain the recipient (VERP), so that the address of a bounce identifies the recipient; [verp.NAME] selects the mail, see docs/verp.md.", verpParameters()},
 		{"Defaults of transports", tableTop, "These apply to every transport that does not set its own value in [transport.NAME].", globals(false)},
 		{"Defaults of transports of type smtp", tableTop, "SMTP to other servers, unless [transport.NAME] sets its own value.", append(clientParameters(), globals(true)...)},
 		{"Name servers", tableDNS, "DNS queries, and how long their answers are cached.", dnsParameters()},
 		{"Reports on TLS", tableTLSReports, "Reports to domains that ask how TLS with their hosts fares (TLSRPT); see docs/tls-reports.md.", restarting(tlsReportParameters())},
-		{"Reports that come back", tableFeedback, "Bounces and complaints about mail that was sent, which are read and counted; see docs/feedback.md.", feedbackParameters()},
 		{"The spool", tableSpool, "Storage of messages on disk.", restarting(spoolParameters())},
 		{"Logging", tableLog, "Records written to standard error.", restarting(logParameters())},
 	}

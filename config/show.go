@@ -86,6 +86,8 @@ func (s *shower) tables() []shownTable {
 	all = append(all, s.sourceTables()...)
 	all = append(all, s.dkimTables()...)
 	all = append(all, s.replyRuleTables()...)
+	all = append(all, s.verpTables()...)
+	all = append(all, s.feedbackTables()...)
 	for _, routes := range []shownTable{showRoutes(tableRoutes, s.c.Routes), showRoutes(tableSenderRoutes, s.c.SenderRoutes)} {
 		if len(routes.lines) > 0 {
 			all = append(all, routes)

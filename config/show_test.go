@@ -206,6 +206,9 @@ func samples(p Parameter) []string {
 			return []string{`["relay", "submission"]`}
 		}
 	}
+	if p.Table == tableFeedback && p.Name == "verp_tags" || p.Table == tableVERP && p.Name == "tags" {
+		return []string{map[string]string{"verp_tags": `"no"`, "tags": "false"}[p.Name]} // without verp_secret_file
+	}
 	if p.Table == tableHeaderRule {
 		switch p.Name {
 		case "match":
@@ -244,6 +247,8 @@ func samples(p Parameter) []string {
 		return []string{`"none"`, `"may"`, `"dane"`}
 	case "tls_ca_file", "smtp_tls_ca_file", "tls_cert_file", "smtp_tls_cert_file", "tls_key_file", "smtp_tls_key_file":
 		return []string{`""`, `"/etc/tls/cert.pem"`}
+	case "verp_secret_file":
+		return []string{`""`, `"systemd:verp"`, `"/etc/x y"`}
 	case "credentials":
 		return []string{`""`, `"systemd:smtp"`, `"/etc/x y"`}
 	case "smtp_tls_wrappermode", "tls_wrappermode", "smtp_tls_match", "tls_match", "smtp_tls_fingerprints", "tls_fingerprints":
@@ -357,6 +362,10 @@ func samples(p Parameter) []string {
 		return []string{`["/etc/posthaste/routes"]`, `"/etc/a, /etc/b"`}
 	case "list of maps":
 		return []string{`["/etc/canonical", "regexp:/etc/expressions"]`, `"/etc/a, /etc/b"`}
+	case "characters":
+		return []string{`"+-=/"`}
+	case "tenant":
+		return []string{`""`, `"a"`}
 	case "two characters":
 		return []string{`"-="`, `"=="`}
 	case "character":
@@ -437,8 +446,20 @@ func randomFile(rng *rand.Rand) string {
 				table(to).WriteString("organization = \"o\"\n")
 			}
 		case tableFeedback:
-			if tables[to] == nil && p.Name != "addresses" {
-				table(to).WriteString("addresses = [\"bounces@example.com\"]\n")
+			to = fmt.Sprint(tableFeedback, " ", rng.IntN(2))
+			if p.Name == "addresses" {
+				continue
+			}
+			if tables[to] == nil {
+				fmt.Fprintf(table(to), "addresses = [\"bounces@%s.example.com\"]\n", to[len(to)-1:])
+			}
+		case tableVERP:
+			if p.Name == "sender" {
+				continue // every table has it, or none after it would have an effect
+			}
+			to = tableVERP + "." + names[rng.IntN(len(names))]
+			if tables[to] == nil {
+				table(to).WriteString("sender = \"news@*\"\n")
 			}
 		case tableHeaderRule:
 			to = fmt.Sprint(tableHeaderRule, " ", rng.IntN(2))

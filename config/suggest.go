@@ -78,7 +78,7 @@ func suggest(name, table string) string {
 // listeners in another table.
 func suggestFlows(name, table string) string {
 	var where []string
-	for _, of := range []string{tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM, tableReplyRule} {
+	for _, of := range []string{tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM, tableReplyRule, tableVERP} {
 		if of != table && slices.Contains(namesOf(of), name) {
 			where = append(where, "["+of+".NAME]")
 		}
@@ -129,7 +129,7 @@ func suggestTransport(name string, others []string) string {
 var postfixServices = []string{"lmtp", "local", "pipe", "relay", "uucp", "virtual"}
 
 func tableNames() []string {
-	return slices.Concat(namedTables, listedTables, []string{tableRoutes, tableSenderRoutes, tableDNS, tableTLSReports, tableFeedback, tableSpool, tableLog})
+	return slices.Concat(namedTables, listedTables, []string{tableRoutes, tableSenderRoutes, tableDNS, tableTLSReports, tableSpool, tableLog})
 }
 
 // namesOf returns the names of the parameters in a table.
@@ -154,6 +154,10 @@ func namesOf(table string) []string {
 		return appendNames(names, dkimKeyParameters)
 	case tableReplyRule:
 		return appendNames(names, replyRuleParameters)
+	case tableVERP:
+		return appendNames(names, verpRuleParameters)
+	case tableFeedback:
+		return appendNames(names, feedbackParameters)
 	case tableListener:
 		return appendNames(names, listenerParameters)
 	case tableCertificate:

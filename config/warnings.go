@@ -50,6 +50,7 @@ func (c *Config) Warnings() []Warning {
 	w.replyRules()
 	w.tlsReports()
 	w.feedback()
+	w.verp()
 	w.milters()
 	return w.list
 }

@@ -210,21 +210,24 @@ func (w *world) Lookup(ctx context.Context, to mail.Route, _ mail.TLSRequest) ma
 	}
 }
 
-func (w *world) Report(_ context.Context, id mail.QueueID) ([]mail.Arrival, error) {
+func (w *world) Report(_ context.Context, id mail.QueueID, arrived func(mail.Arrival)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.damaged {
-		return nil, fmt.Errorf("content of %v: %w", id, driver.ErrCorrupt)
+		return fmt.Errorf("content of %v: %w", id, driver.ErrCorrupt)
 	}
 	if err := w.fails("report"); err != nil {
-		return w.halfway, err
+		for _, a := range w.halfway {
+			arrived(a)
+		}
+		return err
 	}
 	if err := w.fails("report " + id.String()); err != nil {
-		return nil, err
+		return err
 	}
 	w.messages[id].owed = false
 	w.reports = append(w.reports, id)
-	return nil, nil
+	return nil
 }
 
 func (w *world) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult {

@@ -104,10 +104,10 @@ type HostStore interface {
 
 // A Reporter composes the reports that are owed on a message's recipients
 // (mail.Outcome.Report), spools them, and records that they are no longer owed, all
-// of it durable when it returns nil. The new messages are returned so that they can
-// be scheduled at once; with an error come those that were spooled before it.
+// of it durable when it returns nil. arrived is called with each new message, so that it can
+// be scheduled at once; those before an error are durable, too. A message can have very many.
 type Reporter interface {
-	Report(ctx context.Context, id mail.QueueID) ([]mail.Arrival, error)
+	Report(ctx context.Context, id mail.QueueID, arrived func(mail.Arrival)) error
 }
 
 // Errors of a Spool that the driver distinguishes; the Spool wraps them. Every

@@ -100,6 +100,9 @@ const (
 	failedMost  = 8
 )
 
+// reportsMost is the number of reports on one message that the core is told of at once.
+const reportsMost = 100
+
 // A failedReport is a report that will be tried again.
 type failedReport struct {
 	id    mail.QueueID
@@ -139,8 +142,14 @@ func (d *Driver) report(ctx context.Context) {
 // reportOne makes the reports on one message. If that fails, the message is added to
 // failed, or the core is notified.
 func (d *Driver) reportOne(ctx context.Context, r failedReport, failed []failedReport) []failedReport {
-	arrivals, err := d.ports.Reporter.Report(ctx, r.id)
-	items := make([]item, 0, len(arrivals)+1)
+	var made []item
+	err := d.ports.Reporter.Report(ctx, r.id, func(a mail.Arrival) { // durable even if others fail
+		if made = append(made, item{event: qmgr.Arrived{Arrival: a}}); len(made) >= reportsMost {
+			d.inbox.put(made...)
+			made = nil
+		}
+	})
+	var items []item
 	r.tries++
 	switch {
 	case err == nil:
@@ -152,10 +161,7 @@ func (d *Driver) reportOne(ctx context.Context, r failedReport, failed []failedR
 		d.log.Error("cannot make the report, trying again", "id", r.id.String(), "error", err)
 		failed = append(failed, r)
 	}
-	for _, a := range arrivals { // they are durable even if others failed
-		items = append(items, item{event: qmgr.Arrived{Arrival: a}})
-	}
-	d.inbox.put(items...)
+	d.inbox.put(append(items, made...)...)
 	return failed
 }
 

@@ -20,13 +20,13 @@ type slowReports struct {
 
 const reportTakes = 10 * time.Millisecond
 
-func (s *slowReports) Report(ctx context.Context, id mail.QueueID) ([]mail.Arrival, error) {
+func (s *slowReports) Report(ctx context.Context, id mail.QueueID, arrived func(mail.Arrival)) error {
 	now := s.now.Add(1)
 	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
 	}
 	time.Sleep(reportTakes)
 	s.now.Add(-1)
-	return s.world.Report(ctx, id)
+	return s.world.Report(ctx, id, arrived)
 }
 
 // Many reports that are owed at once do not wait for each other's commit, and at

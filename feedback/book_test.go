@@ -10,13 +10,21 @@ import (
 	"github.com/posthaste-mta/posthaste/verp"
 )
 
-func mailboxes(t testing.TB, codec verp.Codec, names ...string) *Mailboxes {
+func mailboxes(t testing.TB, codec verp.Codec, names ...string) Mailboxes {
 	t.Helper()
-	m, err := NewMailboxes(names, codec)
-	if err != nil {
-		t.Fatal(err)
+	return desks(t, Desk{Addresses: names, Codec: codec})
+}
+
+func desks(t testing.TB, all ...Desk) (boxes Mailboxes) {
+	t.Helper()
+	for _, d := range all {
+		m, err := NewMailbox(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		boxes = append(boxes, m)
 	}
-	return m
+	return boxes
 }
 
 // Which mail is a report, and what its address says.
@@ -32,6 +40,7 @@ func TestMatch(t *testing.T) {
 		"list+jane=example.net@b.shop.example":            {Sender: "list@b.shop.example", Recipient: "jane@example.net"},
 		"bounces+jane+bounces+x=example.net@shop.example": {Sender: "bounces@shop.example", Recipient: "jane+bounces+x@example.net"},
 	} {
+		want.Box = m[0]
 		if got, ok := m.Match(to); !ok || got != want {
 			t.Errorf("%s: %+v, %v, want %+v", to, got, ok, want)
 		}
@@ -41,11 +50,11 @@ func TestMatch(t *testing.T) {
 			t.Errorf("%s: %+v", to, got)
 		}
 	}
-	if _, ok := (*Mailboxes)(nil).Match("bounces@shop.example"); ok {
+	if _, ok := Mailboxes(nil).Match("bounces@shop.example"); ok {
 		t.Error("none has one")
 	}
 	for _, name := range []string{"", "bounces", "@", "@b..example", "a b@shop.example", "<a@shop.example>"} {
-		if _, err := NewMailboxes([]string{name}, verp.Codec{}); err == nil {
+		if _, err := NewMailbox(Desk{Addresses: []string{name}}); err == nil {
 			t.Errorf("%q is a mailbox", name)
 		}
 	}
@@ -107,6 +116,57 @@ func TestUnverified(t *testing.T) {
 		if e := m.Events(&r, to, func(mail.Reply) string { return "" }); len(e) != 1 || e[0].Kind != want {
 			t.Errorf("%s: %+v, want %s", to, e, want)
 		}
+	}
+	r.Own = true
+	if e := m.Events(&r, "bounces@shop.example", func(mail.Reply) string { return "" }); len(e) != 1 || e[0].Kind != EventBounced || e[0].Verified {
+		t.Errorf("a report of our own: %+v", e)
+	}
+}
+
+// Each tenant has addresses of his own, and they share the one for complaints. Who sends plain
+// addresses, those with tags, or since a short while tags, is told apart.
+func TestDesks(t *testing.T) {
+	secret := verp.Codec{Secrets: [][]byte{[]byte("secret")}}
+	m := desks(t, Desk{Addresses: []string{"@b.shop.example", "fbl@isp.example"}, Tenant: "shop", Codec: secret},
+		Desk{Addresses: []string{"bounces@b.shop.example"}, Tenant: "special"},
+		Desk{Addresses: []string{"bounces@club.example"}, Tenant: "club", Codec: secret, Untagged: true})
+	tagged := func(sender mail.Address) mail.Address {
+		a, err := secret.Encode(sender, "jane@example.net")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	dsn, _ := Parse(sample(t, "dsn-exim.eml"), "")
+	complaint, _ := Parse(sample(t, "arf-redacted.eml"), "")
+	complaint.Complaint.Sender = tagged("news@b.shop.example")
+	other := complaint
+	other.Complaint.Sender = tagged("bounces@club.example")
+	for _, c := range []struct {
+		r    *Report
+		to   mail.Address
+		want string
+	}{
+		{&dsn, tagged("news@b.shop.example"), "bounced jane@example.net verp true shop"},
+		{&dsn, "news+jane=example.net@b.shop.example", "unverified   false shop"},
+		{&dsn, "bounces+jane=example.net@b.shop.example", "bounced jane@example.net verp false special"},
+		{&dsn, tagged("bounces@club.example"), "bounced jane@example.net verp true club"},
+		{&dsn, "bounces+jane=example.net@club.example", "bounced jane@example.net verp false club"},
+		{&dsn, "bounces+aaaaaaaa+jane=example.net@club.example", "bounced aaaaaaaa+jane@example.net verp false club"},
+		{&dsn, "bounces@club.example", "bounced jane@example.net final false club"},
+		{&complaint, "fbl@isp.example", "complaint jane@example.net return-path true shop"},
+		{&other, "fbl@isp.example", "complaint jane@example.net return-path true club"},
+	} {
+		e := m.Events(c.r, c.to, func(mail.Reply) string { return "" })
+		if len(e) != 1 {
+			t.Fatalf("%s: %+v", c.to, e)
+		}
+		if got := fmt.Sprint(e[0].Kind, " ", e[0].Recipient, " ", e[0].By, " ", e[0].Verified, " ", e[0].Tenant); got != c.want {
+			t.Errorf("%s: %s, want %s", c.to, got, c.want)
+		}
+	}
+	if got := fmt.Sprint(m.Names()); got != "[@b.shop.example bounces@b.shop.example bounces@club.example fbl@isp.example]" {
+		t.Error(got)
 	}
 }
 

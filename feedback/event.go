@@ -34,6 +34,8 @@ type Event struct {
 	Kind      string
 	Recipient mail.Address // "" if unknown
 	By        string       // where the recipient was found; "" if he was not
+	Verified  bool         // he was found in an address with a tag of ours
+	Tenant    string       // to whom it counts by the address; "" if that does not say
 	Sender    mail.Address // of the message; "" if unknown
 	Class     string       // of the reply, or the type of a complaint; "" if there is none
 	Entry     Entry
@@ -42,12 +44,22 @@ type Event struct {
 // Events returns what a report says that came to an address of the mailboxes. class gives the class
 // of a reply. Of a report about one message with one recipient in its sender there is one event,
 // even if that recipient is a list whose members the report names.
-func (m *Mailboxes) Events(r *Report, to mail.Address, class func(mail.Reply) string) []Event {
-	found, by := m.recipient(r, to)
+func (all Mailboxes) Events(r *Report, to mail.Address, class func(mail.Reply) string) []Event {
+	found, by := all.recipient(r, to)
+	events := all.events(r, found, by, class)
+	for i := range events {
+		if events[i].Verified = found.Verified; found.Box != nil {
+			events[i].Tenant = found.Box.Tenant
+		}
+	}
+	return events
+}
+
+func (all Mailboxes) events(r *Report, found Match, by string, class func(mail.Reply) string) (events []Event) {
 	switch {
 	case r.Kind == KindAutoReply, r.Kind == KindUnknown:
 		return []Event{{Kind: [...]string{KindUnknown: EventUnknown, KindAutoReply: EventAutoReply}[r.Kind], Recipient: found.Recipient, By: by, Sender: found.Sender}}
-	case found.Recipient == "" && len(m.codec.Secrets) > 0:
+	case found.Recipient == "" && found.Box != nil && !r.Own && len(found.Box.Codec.Secrets) > 0 && !found.Box.Untagged:
 		return []Event{{Kind: EventUnverified}}
 	case found.Recipient != "":
 		e := r.Entries[0]
@@ -58,7 +70,6 @@ func (m *Mailboxes) Events(r *Report, to mail.Address, class func(mail.Reply) st
 		}
 		return []Event{event(r, e, found, by, class)}
 	}
-	var all []Event
 	for _, e := range r.Entries {
 		one := Match{Sender: sender(r)}
 		if one.Recipient, by = e.Original, ByOriginal; one.Recipient == "" {
@@ -67,22 +78,24 @@ func (m *Mailboxes) Events(r *Report, to mail.Address, class func(mail.Reply) st
 		if one.Recipient == "" {
 			by = ""
 		}
-		all = append(all, event(r, e, one, by, class))
+		events = append(events, event(r, e, one, by, class))
 	}
-	return all
+	return events
 }
 
-// recipient looks for a recipient in addresses that this program made.
-func (m *Mailboxes) recipient(r *Report, to mail.Address) (Match, string) {
-	if found, _ := m.Match(to); found.Recipient != "" {
-		return found, BySender
+// recipient looks for a recipient in addresses that this program made. Without one it returns
+// the mailbox to which the report came.
+func (all Mailboxes) recipient(r *Report, to mail.Address) (Match, string) {
+	came, _ := all.Match(to)
+	if came.Recipient != "" {
+		return came, BySender
 	}
 	for _, a := range []mail.Address{r.Complaint.Sender, r.Original.ReturnPath} {
-		if found, _ := m.Match(a); found.Recipient != "" {
+		if found, _ := all.Match(a); found.Recipient != "" {
 			return found, ByReturn
 		}
 	}
-	return Match{}, ""
+	return came, ""
 }
 
 // sender returns the sender of the message as far as a report shows it.

@@ -10,21 +10,34 @@ import (
 	"github.com/posthaste-mta/posthaste/verp"
 )
 
-// Mailboxes are the addresses at which reports are taken in. They do not change, and are safe for
-// concurrent use. A nil *Mailboxes has none.
-type Mailboxes struct {
-	addresses map[mail.Address]bool // in lower case
-	domains   map[string]bool       // in lower case
-	codec     verp.Codec
+// A Desk is a set of addresses for reports, and how mail to them is read.
+type Desk struct {
+	// Addresses are such as "bounces@example.com", which includes its forms with an encoded
+	// recipient, and "@bounces.example.com" for a whole domain.
+	Addresses []string
+	// Codec decodes recipients. With secrets, addresses without a valid tag are not believed,
+	// unless Untagged is set.
+	Codec    verp.Codec
+	Untagged bool
+	// Tenant is the tenant for which reports are counted; "" if it is not configured.
+	Tenant string
+	// UnparsedTo is where messages are forwarded that cannot be parsed; "" if they are kept.
+	UnparsedTo mail.Address
 }
 
-// NewMailboxes returns mailboxes: an address such as "bounces@example.com" stands also for all that
-// have a recipient in them, and "@bounces.example.com" for all of a domain. It returns nil for
-// none. The error joins what is wrong with them.
-func NewMailboxes(names []string, codec verp.Codec) (*Mailboxes, error) {
-	m := &Mailboxes{addresses: make(map[mail.Address]bool), domains: make(map[string]bool), codec: codec}
+// A Mailbox is the addresses of one desk.
+type Mailbox struct {
+	Desk
+	addresses map[mail.Address]bool // in lower case
+	domains   map[string]bool       // in lower case
+}
+
+// NewMailbox returns the mailbox of a desk, nil without addresses. The error joins what is wrong with
+// them.
+func NewMailbox(d Desk) (*Mailbox, error) {
+	m := &Mailbox{Desk: d, addresses: make(map[mail.Address]bool), domains: make(map[string]bool)}
 	var wrong []error
-	for _, name := range names {
+	for _, name := range d.Addresses {
 		domain, whole := strings.CutPrefix(name, "@")
 		switch a := address(name); {
 		case whole && address("x@"+domain) != "":
@@ -38,68 +51,102 @@ func NewMailboxes(names []string, codec verp.Codec) (*Mailboxes, error) {
 	if err := errors.Join(wrong...); err != nil {
 		return nil, err
 	}
-	if len(names) == 0 {
+	if len(d.Addresses) == 0 {
 		return nil, nil
 	}
 	return m, nil
 }
 
+// Mailboxes are all addresses for reports. They do not change, and are safe for concurrent use.
+type Mailboxes []*Mailbox
+
 // A Match is the information in the address to which a report came.
 type Match struct {
+	Box       *Mailbox     // that has the address
 	Sender    mail.Address // of the message that the report is about; "" if the address has none
 	Recipient mail.Address // likewise
-	Wrong     bool         // it lacks a tag that it should have (verp.ErrWrong)
+	Verified  bool         // it has a tag that only this program could write
 }
 
-// Match reports whether mail for an address is taken in, and what the address says.
-func (m *Mailboxes) Match(to mail.Address) (found Match, ok bool) {
-	if m == nil {
-		return found, false
-	}
-	folded := mail.Address(strings.ToLower(string(to)))
-	if m.addresses[folded] {
-		return found, true
-	}
-	if local := to.Local(); local != "" && len(m.addresses) > 0 {
-		before := m.codec.Delimiters.String()[0]
-		for i := len(local) - 1; i > 0; i-- {
-			if local[i] != before {
-				continue
-			}
-			sender := mail.Address(local[:i] + "@" + to.Domain())
-			if local[0] == '"' {
-				sender = mail.Address(local[1:i] + "@" + to.Domain()) // the quotes are around all of it
-			}
-			if m.addresses[mail.Address(strings.ToLower(string(sender)))] {
-				return m.decode(sender, to), true
-			}
+// Match reports whether mail for an address is taken in, and returns the information in the address. A
+// mailbox with the address, or with the sender in it, takes precedence over one with the whole domain.
+func (all Mailboxes) Match(to mail.Address) (found Match, ok bool) {
+	for _, m := range all {
+		if sender, ok := m.holds(to); ok {
+			return m.read(sender, to), true
 		}
 	}
-	if !m.domains[folded.Domain()] {
-		return found, false
+	domain := strings.ToLower(to.Domain())
+	for _, m := range all {
+		if m.domains[domain] {
+			return m.read("", to), true
+		}
 	}
-	sender, recipient, err := m.codec.Split(to)
-	return Match{sender, recipient, errors.Is(err, verp.ErrWrong)}, true
+	return found, false
 }
 
-func (m *Mailboxes) decode(sender, to mail.Address) Match {
-	recipient, err := m.codec.Decode(sender, to)
-	if err != nil {
-		return Match{Wrong: errors.Is(err, verp.ErrWrong)}
+// holds reports whether the mailbox has an address, or the sender that is encoded in it, which it returns;
+// "" if the address itself is the mailbox's.
+func (m *Mailbox) holds(to mail.Address) (sender mail.Address, ok bool) {
+	if len(m.addresses) == 0 || to == "" {
+		return "", false
 	}
-	return Match{Sender: sender, Recipient: recipient}
+	if m.addresses[mail.Address(strings.ToLower(string(to)))] {
+		return "", true
+	}
+	local, before := to.Local(), m.Codec.Delimiters.String()[0]
+	for i := len(local) - 1; i > 0; i-- {
+		if local[i] != before {
+			continue
+		}
+		sender := mail.Address(local[:i] + "@" + to.Domain())
+		if local[0] == '"' {
+			sender = mail.Address(local[1:i] + "@" + to.Domain()) // the quotes are around all of it
+		}
+		if m.addresses[mail.Address(strings.ToLower(string(sender)))] {
+			return sender, true
+		}
+	}
+	return "", false
 }
 
-// Names returns the addresses and domains in lower case and in order, as NewMailboxes takes them.
-func (m *Mailboxes) Names() (names []string) {
-	if m == nil {
-		return nil
+// read decodes an address of the mailbox. The sender is "" if it is not known.
+func (m *Mailbox) read(sender, to mail.Address) Match {
+	found := Match{Box: m}
+	if sender == "" && m.addresses[mail.Address(strings.ToLower(string(to)))] {
+		return found
 	}
-	for a := range m.addresses {
-		names = append(names, string(a))
+	codec := m.Codec
+	tagged := len(codec.Secrets) > 0
+	s, r, err := decode(&codec, sender, to)
+	if err != nil && tagged && m.Untagged {
+		codec.Secrets, tagged = nil, false
+		s, r, err = decode(&codec, sender, to)
 	}
-	for domain := range m.domains {
-		names = append(names, "@"+domain)
+	if err == nil {
+		found.Sender, found.Recipient, found.Verified = s, r, tagged
+	}
+	return found
+}
+
+// decode decodes an address. The sender is "" if it is not known.
+func decode(c *verp.Codec, sender, to mail.Address) (s, recipient mail.Address, err error) {
+	if sender == "" {
+		return c.Split(to)
+	}
+	recipient, err = c.Decode(sender, to)
+	return sender, recipient, err
+}
+
+// Names returns the addresses and domains in lower case and in order, as NewMailbox takes them.
+func (all Mailboxes) Names() (names []string) {
+	for _, m := range all {
+		for a := range m.addresses {
+			names = append(names, string(a))
+		}
+		for domain := range m.domains {
+			names = append(names, "@"+domain)
+		}
 	}
 	slices.Sort(names)
 	return names

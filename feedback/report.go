@@ -30,6 +30,7 @@ func (k Kind) String() string {
 type Report struct {
 	Kind      Kind
 	MessageID string       // the report's own, without brackets; "" if it has none
+	Own       bool         // the caller has made it: it needs no tag to be believed
 	From      mail.Address // the author, as claimed
 	Reporter  string       // Reporting-MTA, or User-Agent of a complaint
 	EnvID     string       // Original-Envelope-Id

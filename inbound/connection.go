@@ -267,6 +267,9 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		draft.Abort()
 		return refusal
 	}
+	if e.Sender == "" { // as an edit may have made it
+		e.VERP = mail.VERP{}
+	}
 	e.Flow = c.classify(&e, r.Fields)
 	if e.TLS == mail.TLSUnset && c.rules != nil && c.terms.TLSOptional && c.rules.TLSOptional(r.Fields) {
 		e.TLS = mail.TLSOptional
@@ -274,7 +277,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 	if e.Arrived = instant(time.Now()); c.release > e.Arrived {
 		e.Release = c.release
 	}
-	e.Size = draft.Finish(&c.client, e)
+	e.Size = draft.Finish(&c.client, &e)
 	retract, refusal, err := c.admit(&e, draft)
 	if err != nil || !refusal.IsZero() {
 		draft.Abort()
@@ -295,7 +298,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		logline.Log(c.server.cfg.Logger, slog.LevelInfo, "accepted",
 			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.name()),
 			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
-			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), kept(e.Release), c.loggedIn(), c.secured(), asks(e.TLS), forwarded(&r.Forwarded), heldFor(hold))
+			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), kept(e.Release), c.loggedIn(), c.secured(), asks(e.TLS), personal(e.VERP), forwarded(&r.Forwarded), heldFor(hold))
 	}
 	return mail.Reply{}
 }
@@ -338,6 +341,14 @@ func asks(r mail.TLSRequest) slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.String("requiretls", map[mail.TLSRequest]string{mail.TLSRequired: "yes", mail.TLSOptional: "no"}[r])
+}
+
+// personal returns how recipients are put into the sender for the log, nothing if they are not.
+func personal(v mail.VERP) slog.Attr {
+	if v.IsZero() {
+		return slog.Attr{}
+	}
+	return slog.String("verp", v.String())
 }
 
 // heldFor returns why a message is held for the log, nothing if it is not.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,8 @@ type Listener struct {
 	// FutureRelease is the time for which clients may have mail kept before it is sent (RFC 4865); 0
 	// does not offer it. It is in whole seconds, and at most FutureReleaseMax.
 	FutureRelease time.Duration
+	// VERP says to which clients XVERP is offered.
+	VERP VERP
 	// Domain completes addresses of clients that give none, or one without a dot; "" does
 	// not. Only for submission (RFC 6409 4.2).
 	Domain string
@@ -58,6 +61,25 @@ type Listener struct {
 	// TLS is the server's side of TLS, which chooses the certificate; nil if Use is TLSNone.
 	// With the same Config, clients can resume sessions after a reload.
 	TLS *tls.Config
+}
+
+// VERP says to which clients a listener offers XVERP. The names in parentheses are Postfix's.
+type VERP struct {
+	Clients    []netip.Prefix // smtpd_authorized_verp_clients
+	Unix       bool           // clients of a unix socket, who have no address
+	Delimiters mail.VERP      // of XVERP without a value (default_verp_delimiters); zero: +=
+	Filter     string         // the characters of a value (verp_delimiter_filter); "": smtp.VERPFilter
+}
+
+// of returns what XVERP means without a value; zero if the client at an address may not use it.
+func (v *VERP) of(addr netip.Addr) mail.VERP {
+	switch {
+	case addr.IsValid() && !contains(v.Clients, addr), !addr.IsValid() && !v.Unix:
+		return mail.VERP{}
+	case v.Delimiters.IsZero():
+		return mail.VERP{Before: '+', At: '='}
+	}
+	return v.Delimiters
 }
 
 // FutureReleaseMax is the longest Listener.FutureRelease: the seconds have nine digits.

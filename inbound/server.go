@@ -278,6 +278,8 @@ func (t *terms) peer(addr netip.Addr) server.Peer {
 		Priority:    t.Priority,
 		PriorityMax: t.PriorityMax,
 		RequireTLS:  t.RequireTLS,
+		VERP:        t.VERP.of(addr),
+		VERPFilter:  t.VERP.Filter,
 
 		FutureRelease: t.FutureRelease,
 	}

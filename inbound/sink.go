@@ -33,8 +33,8 @@ type Draft interface {
 	io.Writer
 	// Finish ends the content of a message of a client that has this envelope, and returns
 	// the size in bytes of what will be stored: a sink may put fields in front of what was
-	// written.
-	Finish(c *Client, e mail.Envelope) (octets int64)
+	// written. It may set the envelope's VERP.
+	Finish(c *Client, e *mail.Envelope) (octets int64)
 	// Reserve counts the message as waiting from now on until it is aborted or could not be
 	// committed, if admit agrees: no two drafts take the last place under a limit. admit
 	// must not call the sink.

@@ -120,7 +120,7 @@ func (*nullDraft) AddRecipient(mail.Recipient) error                   { return 
 func (*nullDraft) Write(p []byte) (int, error)                         { return len(p), nil }
 func (*nullDraft) Commit(context.Context, mail.Envelope, string) error { return nil }
 func (*nullDraft) Abort()                                              {}
-func (*nullDraft) Finish(_ *Client, e mail.Envelope) int64             { return e.Size }
+func (*nullDraft) Finish(_ *Client, e *mail.Envelope) int64            { return e.Size }
 
 func (s *nullSink) Waiting(mail.Flow) mail.Waiting { return mail.Waiting{} }
 func (*nullDraft) Reserve(_ mail.Flow, _ int64, admit func(mail.Waiting) bool) (bool, error) {
@@ -151,7 +151,7 @@ func (s *memorySink) waiting(f mail.Flow) mail.Waiting {
 	return w
 }
 
-func (d *memoryDraft) Finish(*Client, mail.Envelope) int64 {
+func (d *memoryDraft) Finish(*Client, *mail.Envelope) int64 {
 	d.content = append([]byte(d.sink.adds), d.content...)
 	return int64(len(d.content))
 }

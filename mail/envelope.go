@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 )
@@ -125,6 +126,43 @@ func (e *Envelope) TLSAsked() TLSRequest {
 	return e.TLS
 }
 
+// A VERP says how the recipient is encoded in the envelope sender of each transaction of a message, which
+// has a single recipient then (variable envelope return path, package verp). The zero VERP means that all
+// transactions have the message's own sender.
+type VERP struct {
+	Before, At byte // the delimiters: before the recipient, and in place of the recipient's "@"
+	Tagged     bool // with a keyed hash, without which a report is not believed
+}
+
+// IsZero reports whether all transactions have the message's own sender.
+func (v VERP) IsZero() bool { return v == VERP{} }
+
+// verpTagged follows the delimiters in the text of a VERP with tags.
+const verpTagged = "tag"
+
+// String returns the delimiters, such as "+=", with "tag" behind them if there are tags; "" for the
+// zero VERP.
+func (v VERP) String() string {
+	switch {
+	case v.IsZero():
+		return ""
+	case v.Tagged:
+		return string([]byte{v.Before, v.At}) + verpTagged
+	}
+	return string([]byte{v.Before, v.At})
+}
+
+// ParseVERP reads what String returns.
+func ParseVERP(text string) (v VERP, err error) {
+	if text == "" {
+		return v, nil
+	}
+	if len(text) < 2 || text[2:] != "" && text[2:] != verpTagged {
+		return v, fmt.Errorf("%q is not two delimiters, such as += or +=tag", text)
+	}
+	return VERP{Before: text[0], At: text[1], Tagged: text[2:] != ""}, nil
+}
+
 // The lowest and the highest Envelope.Priority (RFC 6710 3).
 const (
 	PriorityMin = -9
@@ -160,6 +198,7 @@ type Envelope struct {
 	SMTPUTF8 bool       // MAIL had SMTPUTF8 (RFC 6531)
 	Priority int8       // MT-PRIORITY (RFC 6710), from PriorityMin to PriorityMax; 0 is that of mail without it
 	TLS      TLSRequest // what the sender has asked of the security of its way
+	VERP     VERP       // zero if the sender is the null sender
 	// Release is until when the sender has the message kept before it is tried first
 	// (RFC 4865), or when an operator released or held it before that; 0 if it was to be sent at once.
 	Release    Instant

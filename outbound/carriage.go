@@ -6,6 +6,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/client"
+	"github.com/posthaste-mta/posthaste/verp"
 )
 
 // A carriage is one transaction on a Conn, from its beginning until its result is
@@ -34,10 +35,24 @@ func (k *Conn) start(ctx context.Context, l letter) {
 		k.conclude(c)
 		return
 	}
+	k.sender = c.tx.Envelope.Sender
+	if a := verp.SenderOf(k.client.cfg.VERPSecrets, &l.delivery); k.line.session.Caps().UTF8 || isASCII(a) {
+		c.tx.Envelope.Sender = a
+	}
 	c.tx.Recipients, c.tx.Callout = l.delivery.Recipients, l.delivery.Callout
 	c.tx.RequireTLS = k.requires && l.delivery.Envelope.TLS == mail.TLSRequired
-	k.sender = c.tx.Envelope.Sender
 	k.line.session.Start(&c.tx)
+}
+
+// isASCII reports whether an address can be sent to a server without SMTPUTF8. A VERP sender that cannot
+// is replaced by the message's own, so that the recipient is refused and not the sender.
+func isASCII(a mail.Address) bool {
+	for i := range len(a) {
+		if a[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
 }
 
 // open opens the content.

@@ -38,6 +38,8 @@ type Config struct {
 	Sources map[string]SourceConfig
 	// Credentials are those by which we authenticate to servers (default: none).
 	Credentials *credential.Table
+	// VERPSecrets are the keys of tags in VERP senders (package verp).
+	VERPSecrets [][]byte
 	// TLSA finds TLSA records (default: no host has any).
 	TLSA TLSAFinder
 	// Sessions is called with each session with a host if, at the level in force, the DNS or the

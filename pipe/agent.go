@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/verp"
 )
 
 // An Agent delivers to programs. It is safe for concurrent use.
@@ -155,6 +156,7 @@ func (a *Agent) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResul
 	if d.Callout {
 		return result(d, of(mail.Status{Class: 2, Subject: 1, Detail: 5}, "programs are not asked", ""))
 	}
+	d.Envelope.Sender = verp.SenderOf(a.cfg.VERPSecrets, &d)
 	if _, ok := p.argumentsOf(&d); !ok {
 		return result(d, of(mail.Status{Class: 5, Subject: 1, Detail: 3}, "an address begins with a dash, and would be an option of the program", ""))
 	}

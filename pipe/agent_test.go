@@ -444,3 +444,15 @@ func TestUsers(t *testing.T) {
 		}
 	}
 }
+
+// A program gets the sender that is for this recipient, wherever it is shown a sender.
+func TestVERP(t *testing.T) {
+	d := delivery("b@example.com")
+	d.Envelope.VERP = mail.VERP{Before: '+', At: '='}
+	c := shell(`printf '<%s>' "$@" >$OUT; grep -E '^(From |Return)' | cut -d' ' -f2 >>$OUT`, "${sender}")
+	c.Flags = FlagFrom | FlagReturnPath
+	want := "<a+b=example.com@example.org>a+b=example.com@example.org\n<a+b=example.com@example.org>\n"
+	if got := give(t, c, "Subject: x\r\n\r\n", d); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}

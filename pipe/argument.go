@@ -155,7 +155,7 @@ func (v *values) value(m macro, r *mail.Recipient) string {
 	case macroRecipient:
 		return v.address(r.Address)
 	case macroOriginal:
-		return v.address(original(r))
+		return v.address(smtp.OriginalRecipient(r))
 	case macroUser, macroExtension:
 		user, extension := v.split(unquote(r.Address.Local()))
 		if m == macroExtension {
@@ -199,22 +199,6 @@ func (v *values) split(local string) (user, extension string) {
 		}
 	}
 	return local, ""
-}
-
-// original returns the address of a recipient before aliases, as far as it is known: that
-// in ORCPT (RFC 3461 4.2).
-func original(r *mail.Recipient) mail.Address {
-	if kind, text, ok := strings.Cut(r.ORcpt, ";"); ok && strings.EqualFold(kind, "rfc822") {
-		if a, ok := smtp.DecodeXtext(text); ok && a != "" && clean(a) {
-			return mail.Address(a)
-		}
-	}
-	return r.Address
-}
-
-// clean reports whether a text has no control characters.
-func clean(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) < 0
 }
 
 func join(local, domain string) string {

@@ -19,6 +19,8 @@ type Config struct {
 	Dir string
 	// Transports are the transports of type pipe by name.
 	Transports map[string]TransportConfig
+	// VERPSecrets are the keys of tags in VERP senders (package verp).
+	VERPSecrets [][]byte
 	// Log gets debug records about programs (default: none). Outcomes are not logged
 	// here.
 	Log *slog.Logger

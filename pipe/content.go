@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // Bodies gives access to the content of messages. Its methods are called concurrently.
@@ -118,7 +119,7 @@ func (w *writer) head() {
 		fmt.Fprintf(w.out, "Return-Path: <%s>\n", e.Sender)
 	}
 	if w.flags&FlagOriginalTo != 0 {
-		fmt.Fprintf(w.out, "X-Original-To: %s\n", original(first))
+		fmt.Fprintf(w.out, "X-Original-To: %s\n", smtp.OriginalRecipient(first))
 	}
 	if w.flags&FlagDeliveredTo != 0 {
 		fmt.Fprintf(w.out, "Delivered-To: %s\n", first.Address)

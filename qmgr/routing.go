@@ -286,7 +286,11 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 	a := sched.Assignment{Message: &m.Message}
 	for i := range recipients {
 		b := &recipients[i]
-		a.Add(&q.claim(m, b.queue).Destination, b.recipient, b.domain, b.queue.limits.recipients)
+		most := b.queue.limits.recipients
+		if !m.env.VERP.IsZero() {
+			most = 1 // each recipient has its own sender (Postfix: single_rcpt)
+		}
+		a.Add(&q.claim(m, b.queue).Destination, b.recipient, b.domain, most)
 	}
 	a.Done()
 }

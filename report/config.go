@@ -36,8 +36,20 @@ type Config struct {
 	// the null sender; default "": no copy, only a line in the log. It takes effect
 	// when the queue manager passes such mail to the reporter.
 	DoubleBounceTo mail.Address
+	// VERP returns how failures of messages with VERP senders are reported, which a reload may
+	// change; nil: as by the zero VERP. It must be safe for concurrent use and not return nil.
+	VERP func() *VERP
 	// Logger gets a line about every report; default slog.Default().
 	Logger *slog.Logger
+}
+
+// A VERP says how failures of messages with VERP senders (package verp) are reported.
+type VERP struct {
+	// OneReport makes one report on all recipients, to the message's own sender, as for other
+	// messages (disable_verp_bounces). Otherwise there is a report for each recipient to its VERP
+	// sender, which is what list software expects.
+	OneReport bool
+	Secrets   [][]byte // the keys of tags in VERP senders
 }
 
 // WithDefaults returns the configuration with zero values replaced by defaults.
@@ -47,6 +59,10 @@ func (c Config) WithDefaults() Config {
 	}
 	c.ReturnMax = cmp.Or(c.ReturnMax, 50<<10)
 	c.RecipientsMax = cmp.Or(c.RecipientsMax, 5000)
+	if c.VERP == nil {
+		none := new(VERP)
+		c.VERP = func() *VERP { return none }
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

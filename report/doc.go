@@ -13,6 +13,8 @@
 //     (RFC 3461 6.1). Its commit and the clearing of the debts that it pays
 //     are one step, so that each recipient is reported exactly once whenever
 //     the process stops.
+//     A message with VERP senders (package verp) has one for each failed recipient, which
+//     goes to the recipient's VERP sender.
 //  3. Debts that must not be reported are cleared without a report.
 //
 // No report is sent about mail that itself has the null sender (RFC 5321 4.5.5).

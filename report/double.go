@@ -20,7 +20,7 @@ type bounce struct {
 	env       mail.Envelope
 	count     int
 	elsewhere bool // it failed at a destination other than that of the copies
-	arrivals  []mail.Arrival
+	arrived   func(mail.Arrival)
 }
 
 func (b *bounce) page(ctx context.Context, page []mail.RecipientOutcome, last bool) error {
@@ -84,7 +84,7 @@ func (b *bounce) copy(ctx context.Context, content io.Reader, change []mail.Chan
 	if err := d.CommitWith(ctx, localEnvelope(&b.env, at, b.env.Body, utf8), change); err != nil {
 		return "", fmt.Errorf("commit: %w", err)
 	}
-	b.arrivals = append(b.arrivals, d.Arrival())
+	b.arrived(d.Arrival())
 	return d.ID().String(), nil
 }
 

@@ -8,24 +8,27 @@ import (
 
 	"github.com/posthaste-mta/posthaste/dsn"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/verp"
 )
 
 // A payment makes all reports that one message owes.
 type payment struct {
 	*Reporter
 	env       mail.Envelope
+	how       *VERP // the same for all of them
 	failures  group
 	delays    group
 	successes group
 	unsaid    []mail.Outcome // debts that must not be reported
 	originals [2]*dsn.Original
-	arrivals  []mail.Arrival
+	arrived   func(mail.Arrival)
 	outside   bool // the message is not in the spool: there are no debts to clear, and the originals are given
 }
 
 // A group is a set of recipients that share the next report, and the debts that it
 // pays.
 type group struct {
+	to         mail.Address // who gets it
 	recipients []dsn.Recipient
 	paid       []mail.Outcome
 	octets     int // approximate memory of their texts
@@ -70,10 +73,15 @@ func (p *payment) add(ctx context.Context, ro mail.RecipientOutcome) error {
 		}
 		return nil
 	}
+	g.to = p.env.Sender
+	alone := g == &p.failures && !p.env.VERP.IsZero() && !p.how.OneReport
+	if alone {
+		g.to = verp.Sender(p.how.Secrets, &p.env, &ro.Recipient)
+	}
 	g.recipients = append(g.recipients, dsn.RecipientOf(ro, p.until()))
 	g.paid = append(g.paid, paid)
 	g.octets += len(ro.Outcome.Reply.Text) + len(ro.Outcome.Reply.By) + len(ro.Recipient.Address) + len(ro.Recipient.ORcpt)
-	if len(g.recipients) >= p.cfg.RecipientsMax || g.octets >= groupOctets {
+	if alone || len(g.recipients) >= p.cfg.RecipientsMax || g.octets >= groupOctets {
 		return p.flush(ctx, g)
 	}
 	return nil
@@ -125,7 +133,7 @@ func (p *payment) flush(ctx context.Context, g *group) error {
 		return err
 	}
 	at := now()
-	d, err := p.begin(ctx, p.spool.Begin, p.env.Sender, at)
+	d, err := p.begin(ctx, p.spool.Begin, g.to, at)
 	if err != nil {
 		return err
 	}
@@ -136,7 +144,7 @@ func (p *payment) flush(ctx context.Context, g *group) error {
 	}
 	body, utf8 := dsn.Needs(report, original)
 	// An address that no header field can contain is still the recipient of the report.
-	utf8 = utf8 || !isASCII(p.env.Sender)
+	utf8 = utf8 || !isASCII(g.to)
 	paid := clearing(p.env.ID, g.paid, at)
 	if p.outside {
 		paid = nil
@@ -144,13 +152,13 @@ func (p *payment) flush(ctx context.Context, g *group) error {
 	if err := d.CommitWith(ctx, localEnvelope(&p.env, at, body, utf8), paid); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	p.arrivals = append(p.arrivals, d.Arrival())
+	p.arrived(d.Arrival())
 	id := p.env.ID.String()
 	if p.outside {
 		id = ""
 	}
 	p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "report",
-		slog.String("id", id), slog.String("report", d.ID().String()), slog.String("to", string(p.env.Sender)),
+		slog.String("id", id), slog.String("report", d.ID().String()), slog.String("to", string(g.to)),
 		slog.String("kind", report.Kind().String()), slog.Int("recipients", len(g.recipients)))
 	clear(g.recipients) // releases the texts
 	*g = group{recipients: g.recipients[:0], paid: g.paid[:0]}
@@ -161,7 +169,7 @@ func (p *payment) compose(g *group, id mail.QueueID, at mail.Instant) dsn.Report
 	return dsn.Report{
 		MessageID:  id.String() + "@" + p.cfg.Hostname,
 		Date:       at,
-		To:         p.env.Sender,
+		To:         g.to,
 		Host:       p.cfg.Hostname,
 		QueueID:    p.env.ID,
 		EnvID:      dsn.DecodeEnvID(p.env.EnvID),

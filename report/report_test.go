@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/dsn"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/verp"
 )
 
 const letter = "From: alice@example.org\r\nSubject: Tomorrow\r\n\r\nAt ten?\r\n"
@@ -60,11 +62,17 @@ func reporter(t testing.TB, m *memory, c Config) *Reporter {
 	return r
 }
 
+// made returns the reports that are made about a message.
+func made(r *Reporter, id mail.QueueID) (all []mail.Arrival, err error) {
+	err = r.Report(context.Background(), id, func(a mail.Arrival) { all = append(all, a) })
+	return all, err
+}
+
 // report runs the Reporter once and checks that nothing is left owing, open
 // or half made.
 func report(t testing.TB, m *memory, c Config, id mail.QueueID) []mail.Arrival {
 	t.Helper()
-	arrivals, err := reporter(t, m, c).Report(context.Background(), id)
+	arrivals, err := made(reporter(t, m, c), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +421,7 @@ func TestExactlyOnce(t *testing.T) {
 		r := reporter(t, m, Config{RecipientsMax: 1 + rng.IntN(500), DoubleBounceTo: "bounces@example.org"})
 		for {
 			m.power = 1 + rng.IntN(20)
-			_, err := r.Report(context.Background(), id)
+			_, err := made(r, id)
 			if err == nil {
 				break
 			}
@@ -470,7 +478,7 @@ func TestTrouble(t *testing.T) {
 			}
 			id := m.put(env, letter, debt("bob@example.net", mail.ReportFailed, 0))
 			m.broken[test.call] = test.err
-			arrivals, err := reporter(t, m, Config{DoubleBounceTo: "bounces@example.org"}).Report(context.Background(), id)
+			arrivals, err := made(reporter(t, m, Config{DoubleBounceTo: "bounces@example.org"}), id)
 			reports := test.reports
 			if null {
 				reports = 0
@@ -527,7 +535,7 @@ func TestConfigShows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arrivals, err := r.Report(context.Background(), id)
+	arrivals, err := made(r, id)
 	if err != nil || len(arrivals) != 2 {
 		t.Fatalf("%d reports, %v", len(arrivals), err)
 	}
@@ -579,10 +587,51 @@ func BenchmarkReport(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		m.messages[id].recipients[0].Outcome.Report = mail.ReportFailed
-		arrivals, err := r.Report(context.Background(), id)
+		arrivals, err := made(r, id)
 		if err != nil || len(arrivals) != 1 {
 			b.Fatal(len(arrivals), err)
 		}
 		delete(m.messages, arrivals[0].Envelope.ID)
+	}
+}
+
+// A message went out with each recipient in its sender. A program reads these addresses, and need not
+// understand reports: it gets one for each recipient who failed. What is about delays and deliveries
+// goes to the message's own sender, as Postfix has it.
+func TestVERPReports(t *testing.T) {
+	secrets := [][]byte{[]byte("secret")}
+	for name, test := range map[string]struct {
+		how  VERP
+		verp mail.VERP
+		want []string
+	}{
+		"plain":    {VERP{Secrets: secrets}, mail.VERP{Before: '+', At: '='}, []string{"alice+bob=example.net@example.org 1", "alice+carl=example.net@example.org 1", "alice@example.org 2"}},
+		"one":      {VERP{Secrets: secrets, OneReport: true}, mail.VERP{Before: '+', At: '='}, []string{"alice@example.org 2", "alice@example.org 2"}},
+		"ordinary": {VERP{}, mail.VERP{}, []string{"alice@example.org 2", "alice@example.org 2"}},
+	} {
+		m := newMemory()
+		env := fromAlice()
+		env.VERP = test.verp
+		id := m.put(env, letter, debt("bob@example.net", mail.ReportFailed, 0), debt("dora@example.net", mail.ReportDelayed, 0),
+			debt("carl@example.net", mail.ReportFailed, 0), debt("emil@example.net", mail.ReportDelayed, 0))
+		var got []string
+		for _, a := range report(t, m, Config{VERP: func() *VERP { return &test.how }}, id) {
+			msg := m.messages[a.Envelope.ID]
+			r, _ := read(t, m, a)
+			got = append(got, fmt.Sprint(msg.recipients[0].Recipient.Address, " ", len(r.Recipients)))
+			if r.To != msg.recipients[0].Recipient.Address || !a.Envelope.VERP.IsZero() || a.Envelope.Sender != "" {
+				t.Errorf("%s: %+v to %s", name, a.Envelope, r.To)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+	tagged := mail.Envelope{Sender: "alice@example.org", VERP: mail.VERP{Before: '+', At: '=', Tagged: true}}
+	want := verp.Sender(secrets, &tagged, &mail.Recipient{Address: "bob@example.net"})
+	m := newMemory()
+	a := report(t, m, Config{VERP: func() *VERP { return &VERP{Secrets: secrets} }}, m.put(tagged, letter, debt("bob@example.net", mail.ReportFailed, 0)))
+	if to := m.messages[a[0].Envelope.ID].recipients[0].Recipient.Address; to != want || len(to) < 40 {
+		t.Errorf("the report goes to %s, want %s", to, want)
 	}
 }

@@ -31,33 +31,28 @@ func New(cfg Config, spool Spool) (*Reporter, error) {
 const debtsPage = 1000
 
 // Report composes the reports owed about a message, commits them to the spool and
-// clears the debts; see the package comment. It returns the messages that it made,
+// clears the debts; see the package comment. arrived gets each message that it made,
 // also when it fails halfway: they are durable, and what they reported will not be
 // reported again. After an error nothing is lost, and Report must be called again.
-func (r *Reporter) Report(ctx context.Context, id mail.QueueID) ([]mail.Arrival, error) {
-	arrivals, err := r.report(ctx, id)
-	switch {
-	case errors.Is(err, ErrGone): // a message dropped meanwhile owes nothing
-		return arrivals, nil
-	case err != nil:
-		return arrivals, fmt.Errorf("report on %s: %w", id, err)
+func (r *Reporter) Report(ctx context.Context, id mail.QueueID, arrived func(mail.Arrival)) error {
+	err := r.report(ctx, id, arrived)
+	if err == nil || errors.Is(err, ErrGone) { // a message dropped meanwhile owes nothing
+		return nil
 	}
-	return arrivals, nil
+	return fmt.Errorf("report on %s: %w", id, err)
 }
 
-func (r *Reporter) report(ctx context.Context, id mail.QueueID) ([]mail.Arrival, error) {
+func (r *Reporter) report(ctx context.Context, id mail.QueueID, arrived func(mail.Arrival)) error {
 	env, _, _, err := r.spool.Open(ctx, id, 1)
 	if err != nil {
-		return nil, fmt.Errorf("open: %w", err)
+		return fmt.Errorf("open: %w", err)
 	}
 	if env.Sender == "" {
-		b := &bounce{Reporter: r, env: env}
-		err = r.eachPage(ctx, id, b.page)
-		return b.arrivals, err
+		b := &bounce{Reporter: r, env: env, arrived: arrived}
+		return r.eachPage(ctx, id, b.page)
 	}
-	p := &payment{Reporter: r, env: env}
-	err = p.pay(ctx)
-	return p.arrivals, err
+	p := &payment{Reporter: r, env: env, how: r.cfg.VERP(), arrived: arrived}
+	return p.pay(ctx)
 }
 
 // A visitor receives a page of debts, and whether it is the last one. The last page

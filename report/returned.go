@@ -26,15 +26,15 @@ func (r *Reporter) Return(ctx context.Context, env mail.Envelope, failed iter.Se
 	if err != nil {
 		return nil, false, err
 	}
-	p := &payment{Reporter: r, env: env, outside: true, originals: [2]*dsn.Original{&original, &original}}
+	p := &payment{Reporter: r, env: env, how: r.cfg.VERP(), arrived: func(a mail.Arrival) { arrivals = append(arrivals, a) }, outside: true, originals: [2]*dsn.Original{&original, &original}}
 	for ro, err := range failed {
 		if err != nil {
-			return p.arrivals, false, fmt.Errorf("report on mail of %s: %w", env.Sender, err)
+			return arrivals, false, fmt.Errorf("report on mail of %s: %w", env.Sender, err)
 		}
 		if err := p.add(ctx, ro); err != nil {
-			return p.arrivals, false, err
+			return arrivals, false, err
 		}
 	}
 	err = p.flush(ctx, &p.failures)
-	return p.arrivals, err == nil && len(p.arrivals) > 0 && original.Part == dsn.PartMessage, err
+	return arrivals, err == nil && len(arrivals) > 0 && original.Part == dsn.PartMessage, err
 }

@@ -133,6 +133,7 @@ func (f *fingerprint) envelope(e *mail.Envelope) {
 		f.unless("priority", strconv.Itoa(int(e.Priority)))
 	}
 	f.unless("tls", e.TLS.String())
+	f.unless("verp", e.VERP.String())
 	if e.Release != 0 {
 		f.unless("release", strconv.FormatInt(int64(e.Release), 10))
 	}
@@ -225,7 +226,7 @@ var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[mail.Closing]():          fieldsOf[mail.Closing]("Measure"),
 	reflect.TypeFor[qmgr.Feedback]():         fieldsOf[qmgr.Feedback]("Source"),
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
-	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release"),
+	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release", "VERP"),
 	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security", "Credential"),
 	reflect.TypeFor[qmgr.Route]():            fieldsOf[qmgr.Route]("TLS"),
 	reflect.TypeFor[qmgr.Lookup]():           fieldsOf[qmgr.Lookup]("TLS", "Credential"),

@@ -18,6 +18,7 @@ type Caps struct {
 	StartTLS   bool // RFC 3207
 	RequireTLS bool // RFC 8689
 	Priority   bool // RFC 6710
+	VERP       bool // XVERP, Postfix's VERP_README
 
 	Size    bool   // RFC 1870
 	SizeMax int64  // octets; 0 if the server names no fixed maximum
@@ -69,6 +70,8 @@ func (c *Caps) set(keyword, params string) {
 		c.StartTLS = true
 	case "MT-PRIORITY":
 		c.Priority = true
+	case "XVERP":
+		c.VERP = true
 	case "REQUIRETLS":
 		c.RequireTLS = true
 	case "SIZE":

@@ -35,6 +35,10 @@ type Mail struct {
 	Hold       Hold
 	Held       bool
 	RequireTLS bool // REQUIRETLS (RFC 8689)
+	// VERP is the value of XVERP (Postfix's VERP_README), which is not checked, "" if it has none,
+	// and XVERP reports whether it was given.
+	VERP  string
+	XVERP bool
 }
 
 // A Rcpt is the argument of RCPT.
@@ -111,6 +115,7 @@ const (
 	paramPriority
 	paramHold
 	paramRequireTLS
+	paramVERP
 )
 
 func (s *paramSet) add(p paramSet) Fault {
@@ -204,6 +209,9 @@ func (m *Mail) set(p param, seen *paramSet) Fault {
 		}
 		m.RequireTLS = true
 		return seen.add(paramRequireTLS)
+	case p.is("XVERP"):
+		m.VERP, m.XVERP = string(p.value), true
+		return seen.add(paramVERP)
 	}
 	return FaultParamUnknown
 }

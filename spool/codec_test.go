@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -18,6 +20,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(appendState(nil, &state{area: mail.AreaHold, reason: "r", recipients: 9, settled: 2, outcomes: list, full: bitset{5}}))
 	f.Add(appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Sender: "a@example.com", Size: 9, Recipients: 2}}))
 	f.Add(appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Sender: "a@example.com", Flow: mail.Flow{Class: "bulk", Tenant: "t", Flow: "<>"}}}))
+	f.Add(appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Sender: "a@example.com", VERP: mail.VERP{Before: '+', At: '=', Tagged: true}}}))
 	f.Add(appendRecipient(appendRecipient(nil, mail.Recipient{Address: "x@y", ORcpt: "rfc822;x@y"}), mail.Recipient{Address: "z"}))
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, payload []byte) {
@@ -129,5 +132,42 @@ func TestOutcomesAreCompact(t *testing.T) {
 	}
 	if n := len(appendOutcomes(nil, list, 0)); n > chunkSize*6 {
 		t.Errorf("%d bytes for %d recipients", n, chunkSize)
+	}
+}
+
+// How recipients are put into senders is kept over a restart. To earlier versions of the program it is
+// a value of a later one, which they leave alone: they would send the mail with one sender.
+func TestEnvelopeOfVERP(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, small(mem))
+	all := []mail.VERP{{}, {Before: '+', At: '='}, {Before: '-', At: '=', Tagged: true}}
+	var ids []mail.QueueID
+	for _, v := range all {
+		a := accept(t, s, mail.Envelope{Sender: "a@example.com", Arrived: 1, VERP: v}, addresses(3), text(10))
+		k := messageKey(keyEnvelope, a.Envelope.ID)
+		value, closer, err := s.db.Get(k.bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if later := value[0] >= valueMore; later == v.IsZero() {
+			t.Errorf("the envelope of %v has version %d", v, value[0])
+		}
+		closer.Close()
+		ids = append(ids, a.Envelope.ID)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, small(mem))
+	for i, id := range ids {
+		if m, err := s.Lookup(ctxTest, id); err != nil || m.Envelope.VERP != all[i] || m.Envelope.Sender != "a@example.com" {
+			t.Errorf("%v came back as %+v, %v", all[i], m.Envelope, err)
+		}
+	}
+	mustClose(t, s)
+	e := appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Sender: "a", VERP: all[1]}})
+	for _, bad := range []string{"+", "+=x", ""} {
+		damaged := append(append([]byte{}, e[:len(e)-3]...), byte(len(bad)))
+		if got, err := decodeEnvelope(1, string(append(damaged, bad...))); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%q is %+v, %v", bad, got, err)
+		}
 	}
 }

@@ -43,6 +43,7 @@ const (
 	morePriority = 1 << iota
 	moreTLS
 	moreRelease
+	moreVERP
 	moreKnown = 1<<iota - 1
 )
 
@@ -100,6 +101,9 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 	if more&moreRelease != 0 {
 		b = binary.AppendVarint(b, int64(e.Release))
 	}
+	if more&moreVERP != 0 {
+		b = appendText(b, e.VERP.String())
+	}
 	return b
 }
 
@@ -113,6 +117,9 @@ func (e *envelope) more() (set uint64) {
 	}
 	if e.Release != 0 {
 		set |= moreRelease
+	}
+	if !e.VERP.IsZero() {
+		set |= moreVERP
 	}
 	return set
 }
@@ -186,6 +193,11 @@ func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
 		}
 		if more&moreRelease != 0 {
 			e.Release = d.instant()
+		}
+		if more&moreVERP != 0 {
+			var err error
+			e.VERP, err = mail.ParseVERP(d.text())
+			d.bad = d.bad || err != nil || e.VERP.IsZero()
 		}
 	}
 	e.recipients = d.rest

@@ -43,6 +43,7 @@ func (c *codec) envelope(e *mail.Envelope) {
 	number(c, "priority", &e.Priority)
 	option(c, "tls", tlsWords, &e.TLS)
 	c.instant("release", &e.Release)
+	value(c, "verp", &e.VERP, mail.VERP.String, mail.ParseVERP)
 	number(c, "size", &e.Size)
 	number(c, "rcpts", &e.Recipients)
 	c.instant("arrived", &e.Arrived)

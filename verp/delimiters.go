@@ -3,6 +3,8 @@ package verp
 import (
 	"fmt"
 	"strings"
+
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // Delimiters are the octets around the recipient in an address.
@@ -14,16 +16,19 @@ type Delimiters struct {
 // Default is the delimiters of Postfix (default_verp_delimiters).
 const Default = "+="
 
-// allowed are the octets that may be delimiters (Postfix: verp_delimiter_filter). All can be
-// in the local part of an address without quotes.
-const allowed = "-=+"
-
-// ParseDelimiters parses two octets, such as "+=".
+// ParseDelimiters parses two octets of smtp.VERPFilter, such as "+=".
 func ParseDelimiters(text string) (Delimiters, error) {
-	if len(text) != 2 || !strings.Contains(allowed, text[:1]) || !strings.Contains(allowed, text[1:]) {
-		return Delimiters{}, fmt.Errorf("%q is not two of the characters - = + such as %q", text, Default)
+	return ParseDelimitersOf(text, smtp.VERPFilter)
+}
+
+// ParseDelimitersOf parses two octets of a filter (Postfix: verp_delimiter_filter), of which each
+// can be in a local part without quotes.
+func ParseDelimitersOf(text, filter string) (Delimiters, error) {
+	v, ok := smtp.ParseVERP(text, filter)
+	if !ok {
+		return Delimiters{}, fmt.Errorf("%q is not two of the characters %s such as %q", text, strings.Join(strings.Split(filter, ""), " "), Default)
 	}
-	return Delimiters{text[0], text[1]}, nil
+	return Delimiters{v.Before, v.At}, nil
 }
 
 // String returns the text that ParseDelimiters takes; that of Default for the zero value.

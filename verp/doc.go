@@ -10,6 +10,11 @@
 // a first delimiter, the recipient's local part, a second delimiter in place of the "@", and
 // the recipient's domain.
 //
+// # Sending
+//
+// Whether a message is sent with such senders is part of its envelope (mail.VERP), set by its client or by
+// Rules. The envelope keeps its own sender; Sender encodes the recipient where a transaction begins.
+//
 // # Tags
 //
 // Anybody can write such an address. A Codec with secrets adds a tag, a keyed hash of the

@@ -169,7 +169,7 @@ func TestParseDelimiters(t *testing.T) {
 func TestFlow(t *testing.T) {
 	for _, c := range []*Codec{codec(t, "+="), codec(t, "+=", "secret"), codec(t, "-="), codec(t, "-=", "secret")} {
 		flows := map[string]bool{}
-		for _, to := range []mail.Address{"jane@example.net", "john.doe@example.org", "x-y@sub.example.com"} {
+		for _, to := range []mail.Address{"jane@example.net", "john.doe@example.org", "x-y@sub.example.com", "x-y+z@example.net"} {
 			sender, err := c.Encode("bounces@shop.example", to)
 			if err != nil {
 				t.Fatal(err)

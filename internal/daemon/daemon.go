@@ -44,6 +44,7 @@ import (
 	"github.com/posthaste-mta/posthaste/route"
 	"github.com/posthaste-mta/posthaste/spool"
 	"github.com/posthaste-mta/posthaste/tlsrpt/courier"
+	"github.com/posthaste-mta/posthaste/verp"
 )
 
 // A Daemon is the whole program at work: everything that New opens, run
@@ -69,6 +70,8 @@ type Daemon struct {
 	credentials   *credential.Table // by which connections authenticate, nil: none; under mu
 	replies       replyBook
 	edits         atomic.Pointer[inbound.Edits]
+	verp          atomic.Pointer[verp.Rules]
+	bounces       atomic.Pointer[report.VERP]
 
 	intake  intakeSockets // of SMTP
 	local   net.Listener  // submission_socket; nil: none
@@ -189,7 +192,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	}
 	d.install(routing)
 	reports := cfg.Report()
-	reports.Logger = d.log
+	reports.Logger, reports.VERP = d.log, d.bounces.Load
 	reporter, err := report.New(reports, reportSpool{d.spool, d.signer})
 	if err != nil {
 		return err
@@ -210,7 +213,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver, d.feedback}, routing.flows, d.quotas
 	in.Edits, in.Milters = routing.edits, routing.milters
 	in.Auth.Users = routing.users
-	d.inbound, err = inbound.New(in, &intake{d.spool, d.signer, d.policy, d.driver.Arrived}, d.policy, d.driver)
+	d.inbound, err = inbound.New(in, &intake{d.spool, d.signer, d.policy, &d.verp, d.driver.Arrived}, d.policy, d.driver)
 	if err != nil {
 		return err
 	}
@@ -232,6 +235,8 @@ type routing struct {
 	desk    *deskRules
 	milters *inbound.Milters // nil: none
 	known   map[milter.Config]*milter.Milter
+	verp    *verp.Rules
+	bounces report.VERP
 
 	credentials *credential.Table // nil: none
 }
@@ -274,7 +279,11 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	if err != nil {
 		return nil, err
 	}
-	boxes, err := cfg.Mailboxes()
+	secrets, err := cfg.LoadVERPSecrets()
+	if err != nil {
+		return nil, err
+	}
+	boxes, err := cfg.Mailboxes(secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +296,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	run := cfg.Pipe()
-	run.Log = d.log
+	run.Log, run.VERPSecrets = d.log, secrets
 	programs, err := pipe.New(run, programBodies{d.spool})
 	if err != nil {
 		return nil, err
@@ -305,7 +314,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	send.Log, send.Seed, send.TLSA = d.log, uint64(time.Now().UnixNano()), resolver
-	send.Credentials = credentials
+	send.Credentials, send.VERPSecrets = credentials, secrets
 	send.Sessions = d.tlsReports.watch()
 	client, err := outbound.New(send, resolver, bodies{d.spool}, nil)
 	if err != nil {
@@ -317,7 +326,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	d.sts.private.Store(look.Policy.Reach == route.ReachPrivate)
 	router := resolve.NewRouter(table, resolver, routes)
 	return &routing{relay, flows, newAgentSet(cfg.Config, client, programs, d.feedback, resolver, router), newSigning(keys, cfg.Config), edits, logins, book,
-		&deskRules{boxes, flows, mail.Address(cfg.Feedback.UnparsedTo)}, milters, known, credentials}, nil
+		&deskRules{boxes, flows}, milters, known, cfg.VERPRules(), report.VERP{Secrets: secrets, OneReport: cfg.VERP.OneReport}, credentials}, nil
 }
 
 // checkSources returns which addresses of sources are not on this machine. It does not look
@@ -342,6 +351,8 @@ func (d *Daemon) install(r *routing) {
 	d.feedback.rules.Store(r.desk)
 	d.milters.known = r.known
 	d.credentials = r.credentials
+	d.verp.Store(r.verp)
+	d.bounces.Store(&r.bounces)
 	if d.inbound != nil { // after a reload
 		d.inbound.SetFlows(r.flows)
 		d.inbound.SetEdits(r.edits)
@@ -374,12 +385,19 @@ func (d *Daemon) addresses() []string {
 func (d *Daemon) listeners(cfg *config.Config) []inbound.Listener {
 	all := d.intake.terms(cfg, &d.certificates)
 	if d.local != nil {
-		all = append(all, inbound.Listener{Listener: d.local})
+		all = append(all, inbound.Listener{Listener: d.local, VERP: xverp(cfg)})
 	}
 	if d.drop != nil {
-		all = append(all, inbound.Listener{Listener: d.drop.sessions})
+		all = append(all, inbound.Listener{Listener: d.drop.sessions, VERP: xverp(cfg)})
 	}
 	return all
+}
+
+// xverp are the terms of XVERP for programs on this machine, which may always use it.
+func xverp(cfg *config.Config) inbound.VERP {
+	v := cfg.XVERP()
+	v.Unix = true
+	return v
 }
 
 // Run takes mail in and delivers it until ctx ends, then stops in the order in

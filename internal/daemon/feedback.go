@@ -60,9 +60,8 @@ type desk struct {
 
 // deskRules are the parameters that a reload replaces.
 type deskRules struct {
-	boxes      *feedback.Mailboxes // nil: none
-	flows      *flow.Rules
-	unparsedTo mail.Address // "" for files
+	boxes feedback.Mailboxes
+	flows *flow.Rules
 }
 
 // newDesk returns a desk with the counts of the last run.
@@ -109,8 +108,9 @@ func (d *desk) Deliver(ctx context.Context, m mail.Delivery) mail.DeliveryResult
 		return later(&m, "the message cannot be read from the queue")
 	}
 	r, why := feedback.Parse(data, d.host)
-	if why != nil {
-		if err := d.keep(ctx, &m, data); err != nil {
+	r.Own = m.Envelope.IsReport()
+	for _, to := range d.unparsedTo(&m, why) {
+		if err := d.keep(ctx, &m, data, to); err != nil {
 			d.log.Warn("a message to an address for reports that was not understood cannot be kept; it is tried again", "id", m.Envelope.ID, "error", err)
 			return later(&m, "the message was not understood and cannot be kept")
 		}
@@ -134,14 +134,10 @@ func (d *desk) read(ctx context.Context, id mail.QueueID) ([]byte, error) {
 // count counts what a report says that came to an address, each of it once, and logs it.
 func (d *desk) count(m *mail.Delivery, r *feedback.Report, to mail.Address, why error) {
 	rules := d.rules.Load()
-	boxes := rules.boxes
-	if boxes == nil { // mail that [routes] has sent here, or that came before a reload
-		boxes = &feedback.Mailboxes{}
-	}
 	now := time.Now()
-	for _, e := range boxes.Events(r, to, d.class) {
+	for _, e := range rules.boxes.Events(r, to, d.class) {
 		mark, marked := feedback.Mark(r, &e)
-		k := feedback.Key{Kind: e.Kind, Class: e.Class, Tenant: rules.tenant(e.Sender), Sender: e.Sender.Domain(), Receiver: e.Recipient.Domain()}
+		k := feedback.Key{Kind: e.Kind, Class: e.Class, Tenant: rules.tenant(m, &e), Sender: e.Sender.Domain(), Receiver: e.Recipient.Domain()}
 		d.mu.Lock()
 		first := d.book.Count(now, k, mark, marked)
 		d.changed = d.changed || first
@@ -164,6 +160,9 @@ func fields(m *mail.Delivery, r *feedback.Report, e *feedback.Event, tenant stri
 	}
 	add("recipient", string(e.Recipient))
 	add("by", e.By)
+	if e.Verified {
+		all = append(all, "verified", true)
+	}
 	add("sender", string(e.Sender))
 	add("tenant", tenant)
 	add("class", e.Class)
@@ -186,10 +185,17 @@ func fields(m *mail.Delivery, r *feedback.Report, e *feedback.Event, tenant stri
 	return all
 }
 
-// tenant returns the tenant to whom rules give mail of a sender, "" if none does: neither the
-// client nor the header of that mail is known any more.
-func (r *deskRules) tenant(sender mail.Address) string {
-	if r.flows == nil || sender == "" {
+// tenant returns the tenant to whom an event counts: that of the address; or, for a report that this
+// host has made itself, of the message that it is about; or else the one to whom rules give mail of the
+// sender, "" if none does: neither the client nor the header of that mail is known any more.
+func (r *deskRules) tenant(m *mail.Delivery, e *feedback.Event) string {
+	sender := e.Sender
+	switch {
+	case e.Tenant != "":
+		return e.Tenant
+	case m.Envelope.IsReport() && m.Envelope.Flow.Tenant != "":
+		return m.Envelope.Flow.Tenant
+	case r.flows == nil || sender == "":
 		return ""
 	}
 	f, _ := r.flows.Classify(&flow.Message{Client: flow.NewClient(netip.Addr{}, flow.Listener{}, ""), Sender: sender, Recipients: 1})
@@ -199,9 +205,28 @@ func (r *deskRules) tenant(sender mail.Address) string {
 	return f.Tenant
 }
 
+// unparsedTo returns where a message goes that was not understood, none if it was: "" is the
+// directory.
+func (d *desk) unparsedTo(m *mail.Delivery, why error) (all []mail.Address) {
+	if why == nil {
+		return nil
+	}
+	boxes := d.rules.Load().boxes
+	for i := range m.Recipients {
+		var to mail.Address
+		if found, ok := boxes.Match(m.Recipients[i].Address); ok { // else [routes] has sent it here
+			to = found.Box.UnparsedTo
+		}
+		if !slices.Contains(all, to) {
+			all = append(all, to)
+		}
+	}
+	return all
+}
+
 // keep keeps a message that was not understood, or passes it on.
-func (d *desk) keep(ctx context.Context, m *mail.Delivery, data []byte) error {
-	if to := d.rules.Load().unparsedTo; to != "" && !passed(data, d.host) {
+func (d *desk) keep(ctx context.Context, m *mail.Delivery, data []byte, to mail.Address) error {
+	if to != "" && !passed(data, d.host) {
 		return d.pass(ctx, m, to)
 	}
 	d.files.Lock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/config"
@@ -17,6 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/report"
 	"github.com/posthaste-mta/posthaste/route"
 	"github.com/posthaste-mta/posthaste/spool"
+	"github.com/posthaste-mta/posthaste/verp"
 )
 
 // The adapters below join packages that do not know each other: each port is
@@ -28,6 +30,7 @@ type intake struct {
 	spool   *spool.Spool
 	signer  *signer
 	policy  *policy
+	verp    *atomic.Pointer[verp.Rules]
 	arrived func(mail.Arrival)
 }
 

@@ -148,11 +148,15 @@ func (d *intakeDraft) Write(p []byte) (int, error) {
 	return n, intakeError(err)
 }
 
-// Finish plans signatures for clients that may send anywhere. Others, such as the servers of
-// strangers that send to relay_domains, would get our word for what they write in our name.
-func (d *intakeDraft) Finish(c *inbound.Client, e mail.Envelope) int64 {
+// Finish plans signatures for clients that may send anywhere, and applies the rules on VERP to their
+// mail. Others, such as the servers of strangers that send to relay_domains, would get our
+// word for what they write in our name, and bounces of their mail would be lost.
+func (d *intakeDraft) Finish(c *inbound.Client, e *mail.Envelope) int64 {
 	if d.in.policy.p.Load().Trusts(c) {
-		d.finish(&e)
+		d.finish(e)
+		if e.VERP.IsZero() { // else the client has set it
+			e.VERP = d.in.verp.Load().Choose(&e.Flow, e.Sender)
+		}
 	}
 	d.release()
 	return d.Size() + d.plan.Octets()

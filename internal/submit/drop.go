@@ -72,6 +72,9 @@ func writeDrop(f io.Writer, s Sending) error {
 	out := bufio.NewWriterSize(io.MultiWriter(f, sum), 64<<10)
 	m := s.Message
 	fmt.Fprintf(out, "%s\nsender %s\nnotify %d\nret %d\nenvid %s\nutf8 %t\nsize %d\n", dropMagic, s.Sender, s.Notify, s.Ret, smtp.EncodeXtext(s.EnvID), m.utf8Header, m.Size())
+	if s.VERP {
+		fmt.Fprintf(out, "verp %s\n", s.Delimiters)
+	}
 	recipients, err := m.recipients.reader()
 	if err != nil {
 		return err
@@ -223,6 +226,9 @@ func (s *Sending) dropLine(line string, size *int64) error {
 		ok = isNumber && number <= int64(mail.RetHeaders)
 	case "envid":
 		s.EnvID, ok = smtp.DecodeXtext(value)
+	case "verp": // in files of a message that asks for it alone, so that earlier versions know the others
+		s.VERP, s.Delimiters = true, value
+		ok = value == "" || validDelimiters(value)
 	case "utf8":
 		s.Message.utf8Header = value == "true"
 	case "size":
@@ -238,6 +244,13 @@ func (s *Sending) dropLine(line string, size *int64) error {
 		return ErrIncomplete
 	}
 	return nil
+}
+
+// validDelimiters reports whether a text is two delimiters of VERP. Which of them may be used is for
+// the server to say.
+func validDelimiters(text string) bool {
+	_, ok := smtp.ParseVERP(text, smtp.VERPPossible)
+	return ok
 }
 
 // content reads the content.

@@ -21,7 +21,7 @@ func dropped(t testing.TB, content string) (Sending, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Sending{Message: m, Sender: "a@x.example", Notify: mail.NotifySuccess | mail.NotifyDelay, Ret: mail.RetHeaders, EnvID: "x=1\r"}
+	s := Sending{Message: m, Sender: "a@x.example", Notify: mail.NotifySuccess | mail.NotifyDelay, Ret: mail.RetHeaders, EnvID: "x=1\r", VERP: len(content) < 100, Delimiters: map[bool]string{true: "-="}[len(content) < 10]}
 	var b bytes.Buffer
 	if err := writeDrop(&b, s); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,9 @@ type Sending struct {
 	Notify  mail.Notify  // 0: as the server likes
 	Ret     mail.Ret
 	EnvID   string // not encoded yet; "" if none
+	// VERP asks for a sender for each recipient, with Delimiters if they are not "".
+	VERP       bool
+	Delimiters string
 	// Hello is the name by which the program introduces itself.
 	Hello string
 	// Trace takes the dialogue as it goes, without the content; nil: nothing
@@ -204,6 +207,8 @@ func (d *dialogue) offered() error {
 		missing = "8BITMIME"
 	case (d.Notify != 0 || d.Ret != mail.RetUnset || d.EnvID != "") && !d.caps.DSN:
 		missing, status = "DSN", mail.Status{Class: 5, Subject: 3, Detail: 3}
+	case d.VERP && !d.caps.VERP:
+		missing, status = "XVERP", mail.Status{Class: 5, Subject: 3, Detail: 3}
 	case d.caps.SizeMax > 0 && m.Size() > d.caps.SizeMax:
 		return TooLarge(d.caps.SizeMax)
 	default:
@@ -233,6 +238,12 @@ func (d *dialogue) mailCommand() string {
 	}
 	if d.EnvID != "" {
 		b.WriteString(" ENVID=" + smtp.EncodeXtext(d.EnvID))
+	}
+	if d.VERP {
+		b.WriteString(" XVERP")
+		if d.Delimiters != "" {
+			b.WriteString("=" + d.Delimiters)
+		}
 	}
 	return b.String()
 }

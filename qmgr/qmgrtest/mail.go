@@ -125,6 +125,10 @@ func (s *script) arrive(tb testing.TB, l *golden.Line) {
 	s.world.Keep = l.Duration(tb, "keep", 0)
 	m := s.world.Store(mail.Address(l.Str("from", "s@x.test")), recipients)
 	m.Envelope.Size = int64(l.Int(tb, "size", 1000))
+	var err error
+	if m.Envelope.VERP, err = mail.ParseVERP(l.Str("verp", "")); err != nil {
+		tb.Fatalf("%s: %v", l.Pos, err)
+	}
 	switch l.Str("tls", "") {
 	case "":
 	case "required":

@@ -254,6 +254,9 @@ func (s *Session) extensions() {
 	if s.peer.RequireTLS && s.security.Encrypted() { // RFC 8689 2: not before
 		s.line250("REQUIRETLS")
 	}
+	if !s.peer.VERP.IsZero() {
+		s.line250("XVERP")
+	}
 	if s.peer.RecipientLimit != Unlimited {
 		s.out = append(s.out, "250-LIMITS RCPTMAX="...)
 		s.out = strconv.AppendInt(s.out, int64(s.peer.RecipientLimit), 10)

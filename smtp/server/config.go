@@ -177,6 +177,11 @@ type Peer struct {
 	// is offered counts.
 	FutureRelease time.Duration
 	Begun         mail.Instant
+	// VERP is what XVERP without a value means; zero if the client may not use XVERP
+	// (smtpd_authorized_verp_clients, default_verp_delimiters). VERPFilter has the characters
+	// that its value may have (verp_delimiter_filter); "" means smtp.VERPFilter.
+	VERP       mail.VERP
+	VERPFilter string
 	// TLS is whether STARTTLS is offered, or required.
 	TLS TLS
 	// RequireTLS is whether REQUIRETLS is offered (RFC 8689) in sessions that are encrypted.

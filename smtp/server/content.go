@@ -317,6 +317,7 @@ func (s *Session) endContent(command string) {
 		SMTPUTF8:   s.tx.mail.SMTPUTF8,
 		Priority:   s.tx.mail.Priority,
 		TLS:        s.tx.tls(),
+		VERP:       s.tx.verp,
 		Size:       s.body.handed + int64(len(s.body.trace)),
 		Recipients: s.tx.distinct,
 		Client:     s.client(),

@@ -336,6 +336,16 @@ func (d *dialogue) set(rest string) error {
 		return nil
 	case "requiretls":
 		d.peer.RequireTLS = true
+	case "verp":
+		v, ok := smtp.ParseVERP(value, "")
+		if !ok {
+			return fmt.Errorf("%q is not two delimiters", value)
+		}
+		d.peer.VERP = v
+		return nil
+	case "verp-filter":
+		d.peer.VERPFilter = value
+		return nil
 	case "auth":
 		for name := range strings.FieldsSeq(value) {
 			d.peer.Mechanisms |= smtp.ParseMechanism(name)

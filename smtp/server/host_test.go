@@ -214,6 +214,9 @@ func (m *message) String() string {
 	if e.TLS == mail.TLSRequired {
 		b.WriteString(" requiring TLS")
 	}
+	if !e.VERP.IsZero() {
+		fmt.Fprintf(&b, " verp %v", e.VERP)
+	}
 	return b.String()
 }
 

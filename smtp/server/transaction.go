@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,7 @@ type transaction struct {
 	id    mail.QueueID
 	date  string // when it began, for the Received field
 	mail  smtp.Mail
+	verp  mail.VERP
 	// lowered reports whether the client has asked for a higher priority.
 	lowered bool
 
@@ -87,6 +89,11 @@ func (s *Session) mail(arg []byte) {
 		s.refuse(reply(530, 7, 10, "Error: REQUIRETLS is for sessions under TLS"))
 		return
 	}
+	verp, refusal := s.verp(&m)
+	if !refusal.IsZero() {
+		s.refuse(refusal)
+		return
+	}
 	if s.cfg.SizeLimit != Unlimited && m.Size > s.cfg.SizeLimit {
 		s.refuse(oversize())
 		return
@@ -94,9 +101,30 @@ func (s *Session) mail(arg []byte) {
 	if s.tx.lowered = m.Prioritized && m.Priority > s.peer.PriorityMax; s.tx.lowered {
 		m.Priority = s.peer.PriorityMax
 	}
-	s.tx.mail = m
+	s.tx.mail, s.tx.verp = m, verp
 	s.slots.begin = Begin{Client: s.client(), Sender: m.Sender, Size: m.Size, Priority: m.Priority, Hold: m.Hold, Mail: &s.tx.mail}
 	s.pending.push(&s.slots.begin)
+}
+
+// verp returns what XVERP asks for, or why it is refused. The replies are Postfix's.
+func (s *Session) verp(m *smtp.Mail) (mail.VERP, mail.Reply) {
+	switch {
+	case !m.XVERP:
+		return mail.VERP{}, mail.Reply{}
+	case s.peer.VERP.IsZero():
+		return mail.VERP{}, smtp.FaultParamUnknown.Reply(smtp.VerbMAIL)
+	}
+	v := s.peer.VERP
+	if m.VERP != "" {
+		var ok bool
+		if v, ok = smtp.ParseVERP(m.VERP, s.peer.VERPFilter); !ok {
+			return v, reply(501, 5, 4, "Error: XVERP needs two characters from "+cmp.Or(s.peer.VERPFilter, smtp.VERPFilter))
+		}
+	}
+	if m.Sender == "" {
+		return v, reply(503, 5, 4, "Error: XVERP requires non-null sender")
+	}
+	return v, mail.Reply{}
 }
 
 func needMail() mail.Reply { return reply(503, 5, 1, "Error: need MAIL command") }

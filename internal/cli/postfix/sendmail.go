@@ -29,6 +29,7 @@ sendmail can use this command, or a link named sendmail to posthaste.
   -N EVENTS   notifications: never, or a list of success, failure, delay
   -R HOW      what a report returns of the message: full or hdrs
   -V ID       the envelope ID for reports
+  -XV         an envelope sender for each recipient (VERP); -XV+= sets the delimiters
   -B TYPE     7bit or 8bitmime; ignored, since the content itself decides
   -v          show the SMTP dialogue with the daemon
   -bm         submit a message (the default)
@@ -39,8 +40,8 @@ sendmail can use this command, or a link named sendmail to posthaste.
   --queue-directory DIRECTORY, --config FILE, --socket SOCKET
               the location of the daemon; these options come first
 
-Other options of sendmail (-A, -C, -d, -e, -G, -h, -L, -m, -n, -O, -o, -p, -U, -X)
-are accepted and ignored.
+Other options of sendmail (-A, -C, -d, -e, -G, -h, -L, -m, -n, -O, -o, -p, -U, -X
+with a file) are accepted and ignored.
 
 An address without a domain gets the domain in /etc/mailname, or the daemon's
 myhostname. Nothing is sent unless all recipients are accepted. The exit codes are

@@ -7,6 +7,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/human"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // where takes the long options that say where the daemon is off the front.
@@ -81,6 +82,8 @@ func (c *sendmailCall) option(o option) (err error) {
 		c.sending.Ret, err = parseRet(o.value)
 	case 'V':
 		c.sending.EnvID, err = parseEnvID(o.value)
+	case 'X':
+		err = c.setVERP(o.value)
 	case 'B':
 		if v := strings.ToLower(o.value); v != "7bit" && v != "8bitmime" {
 			err = fmt.Errorf("-B %s: want 7bit or 8bitmime", human.Plain(o.value))
@@ -125,6 +128,20 @@ func (c *sendmailCall) setFlush(value string) error {
 	if what == "" {
 		return fmt.Errorf("-q%s needs a value", value)
 	}
+	return nil
+}
+
+// setVERP reads the value of -X: V, with two delimiters behind it or without. Another one is the file
+// for a log of traffic, which there is none of.
+func (c *sendmailCall) setVERP(value string) error {
+	delimiters, verp := strings.CutPrefix(value, "V")
+	if !verp {
+		return nil
+	}
+	if _, ok := smtp.ParseVERP(delimiters, smtp.VERPPossible); !ok && delimiters != "" {
+		return fmt.Errorf("-XV%s: want two characters around the recipient, such as -XV+=", human.Plain(delimiters))
+	}
+	c.sending.VERP, c.sending.Delimiters = true, delimiters
 	return nil
 }
 

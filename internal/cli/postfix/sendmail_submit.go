@@ -148,6 +148,9 @@ func (c *sendmailCall) addresses(domain string) error {
 			return exit.Usagef("there can be only one sender")
 		}
 	}
+	if c.sending.VERP && c.sending.Sender == "" {
+		return exit.Usagef("-XV needs a sender: there is no place for recipients in the null sender")
+	}
 	for _, arg := range c.raw {
 		if err := header.ParseList(arg, domain, func(a mail.Address) error {
 			c.options.Recipients = append(c.options.Recipients, a)

@@ -154,6 +154,9 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	case d.Waiting == d.Total && d.State != admin.StateCorrupt:
 		line("Attempts", "none yet")
 	}
+	if d.VERP != "" {
+		line("Senders", "one for each recipient (VERP %s)", d.VERP)
+	}
 	switch d.TLS {
 	case "required":
 		line("TLS", "required on all of its way, by REQUIRETLS")
