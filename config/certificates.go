@@ -187,22 +187,23 @@ func readFingerprints(path string) ([]certificate.Fingerprint, error) {
 const ExpiryNotice = 14 * 24 * time.Hour
 
 // CheckFiles reads the files that the configuration names, besides itself. It returns
-// those that cannot be used as an error, and warnings of certificates that expire soon and
-// of programs that are not there.
+// those that cannot be used as an error, and warnings of certificates that expire soon, of programs and users
+// that are not there, and of what is in files and cannot be used.
 func (c *Config) CheckFiles(now time.Time) ([]Warning, error) {
 	set, err := c.LoadCertificates()
 	_, clients := c.ClientCertificates()
 	_, rewriting := c.LoadRewriting()
-	_, logins := c.OpenUsers()
+	accounts, logins := c.OpenUsers()
 	_, _, certification := c.Certification()
-	_, credentials := c.LoadCredentials()
+	known, lines, credentials := c.readCredentials()
 	_, classes := c.Replies()
 	_, verpSecrets := c.LoadVERPSecrets()
 	_, signatures := keyring.Load(c.Keyring())
 	if err := errors.Join(credentials, verpSecrets, err, clients, rewriting, logins, certification, classes, signatures, c.checkIdentities()); err != nil {
 		return nil, err
 	}
-	return append(append(c.ExpiryWarnings(set, now), c.missingPrograms()...), c.unreachableMilters()...), nil
+	return slices.Concat(c.ExpiryWarnings(set, now), c.missingPrograms(), c.missingUsers(), c.unreachableMilters(), c.noUsers(accounts),
+		c.unusableCredentials(known, lines), c.plainExpressions()), nil
 }
 
 // checkIdentities returns what is wrong with the files of TLS to receivers. What several

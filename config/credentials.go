@@ -92,26 +92,33 @@ func mechanism() kind[string] {
 // LoadCredentials reads the credentials, and the files that they name. The error has all
 // that is wrong, with file and line, and nothing of any value. Without a file it returns nil.
 func (c *Config) LoadCredentials() (*credential.Table, error) {
+	table, _, err := c.readCredentials()
+	return table, err
+}
+
+// readCredentials is LoadCredentials, and returns the lines at which the credentials begin, by their names.
+func (c *Config) readCredentials() (*credential.Table, map[string]int, error) {
 	if c.Credentials == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	text, err := secretfile.Read(c.Credentials, credentialsMax)
 	if err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
+		return nil, nil, fmt.Errorf("credentials: %w", err)
 	}
-	all, errs := parseCredentials(c.Credentials, text)
+	all, lines, errs := parseCredentials(c.Credentials, text)
 	if len(errs) == 0 {
 		table, err := credential.NewTable(all, c.Rewriting.Delimiter)
 		if err == nil {
-			return table, nil
+			return table, lines, nil
 		}
 		errs = append(errs, err)
 	}
-	return nil, fmt.Errorf("credentials: %w", errors.Join(errs...))
+	return nil, nil, fmt.Errorf("credentials: %w", errors.Join(errs...))
 }
 
-// parseCredentials reads a file of credentials.
-func parseCredentials(name string, text []byte) (all []credential.Credential, errs []error) {
+// parseCredentials reads a file of credentials, and returns their lines by their names.
+func parseCredentials(name string, text []byte) (all []credential.Credential, lines map[string]int, errs []error) {
+	lines = make(map[string]int)
 	src := tomlfile.New(name, text)
 	complain := func(at tomlfile.Span, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s:%d: %s", name, src.Line(at), fmt.Sprintf(format, args...)))
@@ -124,7 +131,7 @@ func parseCredentials(name string, text []byte) (all []credential.Credential, er
 		for _, p := range problems.List { // their texts may have a piece of the line, which may be a password
 			errs = append(errs, fmt.Errorf("%s:%d:%d: this is not TOML, or a key is in it twice", name, p.Line, p.Column))
 		}
-		return nil, errs
+		return nil, nil, errs
 	}
 	for _, e := range root.Entries {
 		if e.Value.Kind != tomlfile.KindTable {
@@ -140,8 +147,9 @@ func parseCredentials(name string, text []byte) (all []credential.Credential, er
 			continue
 		}
 		all = append(all, one.Credential)
+		lines[one.Name] = src.Line(e.Value.Table.At)
 	}
-	return all, errs
+	return all, lines, errs
 }
 
 // readCredential reads one table. What is wrong with a value is said without the value: it may

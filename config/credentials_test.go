@@ -103,7 +103,7 @@ func FuzzCredentials(f *testing.F) {
 		if strings.Contains(text, "password_file") {
 			return // which is read
 		}
-		all, errs := parseCredentials("file", []byte(text))
+		all, _, errs := parseCredentials("file", []byte(text))
 		for _, err := range errs {
 			if !strings.HasPrefix(err.Error(), "file:") {
 				t.Fatalf("%v", err)

@@ -196,13 +196,15 @@ func (w *warner) records() {
 	}
 }
 
+// trustFix is why no TLSA record is believed, and what to do.
+const trustFix = "the name servers are not on loopback addresses, and not trusted; set trust_ad under [dns] if they validate DNSSEC and the network to them is safe"
+
 func (w *warner) level(key string, level tlspolicy.Level) {
-	const fix = "the name servers are not on loopback addresses, and not trusted; set trust_ad under [dns] if they validate DNSSEC and the network to them is safe"
 	switch {
 	case level != tlspolicy.DANE && level != tlspolicy.DANEOnly, w.c.Resolve().BelievesAD():
 	case level == tlspolicy.DANE:
-		w.about(key, "no TLSA record is believed, so it is no more than may: %s", fix)
+		w.about(key, "no TLSA record is believed, so it is no more than may: %s", trustFix)
 	default:
-		w.about(key, "no TLSA record is believed, so no mail is sent: %s", fix)
+		w.about(key, "no TLSA record is believed, so no mail is sent: %s", trustFix)
 	}
 }

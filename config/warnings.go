@@ -47,6 +47,7 @@ func (c *Config) Warnings() []Warning {
 	w.listeners()
 	w.records()
 	w.ports()
+	w.requireTLS()
 	w.replyRules()
 	w.tlsReports()
 	w.feedback()
@@ -59,6 +60,7 @@ func (c *Config) Warnings() []Warning {
 func (w *warner) listeners() {
 	for i := range w.c.Listeners {
 		l := &w.c.Listeners[i]
+		w.useless(l)
 		if l.Purpose == inbound.PurposeRelay && l.Address.TCP.Port() == 25 && w.c.UseOfTLS(l) == inbound.TLSRequire {
 			w.about(fullName(fullName(tableListener, l.Name), "tls"), "servers that cannot encrypt cannot send mail to this port, which a host that receives mail from the Internet must allow (RFC 3207 4)")
 		}

@@ -5,8 +5,6 @@ import (
 	"testing"
 )
 
-const trustFix = "the name servers are not on loopback addresses, and not trusted; set trust_ad under [dns] if they validate DNSSEC and the network to them is safe"
-
 func portFix(transport string) string {
 	return transport + " begins in plaintext, and servers expect TLS first at port 465; set tls_wrappermode = true and tls_security_level = \"secure\" for it, or for a transport of its own, or write port 587"
 }

@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// ErrRoot is wrapped by the error for a user or a group as which no program may run.
+var ErrRoot = errors.New("programs must not run as user or group root")
+
 // Config is the configuration of an Agent.
 type Config struct {
 	// Dir is the directory of the files from which programs read messages. It is made if

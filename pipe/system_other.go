@@ -20,3 +20,6 @@ func isolate(*exec.Cmd, identity) {}
 func kill(int, string) error { return errors.ErrUnsupported }
 
 func keepFiles() {}
+
+// CheckUser knows nothing of users: New refuses all programs.
+func CheckUser(string) error { return nil }

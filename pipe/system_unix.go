@@ -24,16 +24,32 @@ func identify(text string) (identity, error) {
 		}
 		return nil, nil
 	}
+	uid, gid, err := numbers(text)
+	name, _, _ := strings.Cut(text, ":")
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("user: %w", err)
+	case os.Geteuid() != 0 && (int(uid) != os.Geteuid() || int(gid) != os.Getegid()):
+		return nil, fmt.Errorf("user: only root can run programs as %q, and this process runs as user %d: remove command_user, or have the command change the user (sudo -n -u %s)", text, os.Geteuid(), name)
+	case os.Geteuid() != 0:
+		return nil, nil
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+// numbers returns those of a user, and of the group behind a colon or that of the user. It fails if there is no such
+// user or group, and for root, as which no program runs.
+func numbers(text string) (uid, gid uint64, err error) {
 	name, groupName, hasGroup := strings.Cut(text, ":")
 	u, err := user.Lookup(name)
 	if err != nil {
-		return nil, fmt.Errorf("user: %w", err)
+		return 0, 0, err
 	}
 	group := u.Gid
 	if hasGroup {
 		g, err := user.LookupGroup(groupName)
 		if err != nil {
-			return nil, fmt.Errorf("user: %w", err)
+			return 0, 0, err
 		}
 		group = g.Gid
 	}
@@ -41,15 +57,20 @@ func identify(text string) (identity, error) {
 	gid, errGroup := strconv.ParseUint(group, 10, 32)
 	switch {
 	case errUser != nil || errGroup != nil:
-		return nil, fmt.Errorf("user: %q has no numbers", text)
+		return 0, 0, fmt.Errorf("%q has no numbers", text)
 	case uid == 0 || gid == 0:
-		return nil, fmt.Errorf("user: programs must not run as user or group root, as %q does", text)
-	case os.Geteuid() != 0 && (int(uid) != os.Geteuid() || int(gid) != os.Getegid()):
-		return nil, fmt.Errorf("user: only root can run programs as %q, and this process runs as user %d: remove command_user, or have the command change the user (sudo -n -u %s)", text, os.Geteuid(), name)
-	case os.Geteuid() != 0:
-		return nil, nil
+		return 0, 0, fmt.Errorf("%w, as %q does", ErrRoot, text)
 	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	return uid, gid, nil
+}
+
+// CheckUser returns why no program can run as a user of this machine (TransportConfig.User), whoever runs the daemon.
+func CheckUser(text string) error {
+	if text == "" {
+		return nil
+	}
+	_, _, err := numbers(text)
+	return err
 }
 
 // isolate makes a program run as another user, in a process group of its own.

@@ -1,9 +1,11 @@
 package credential
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -117,6 +119,38 @@ func (t *Table) Named(name string) *Held {
 
 // BySender reports whether it depends on the sender which credential mail has.
 func (t *Table) BySender() bool { return t != nil && t.senders }
+
+// All returns the credentials, in the order of their names.
+func (t *Table) All() []*Held {
+	if t == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(t.byName), func(a, b *Held) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// Unused returns the names of credentials that fit none of the nexthops that the configuration names, in order.
+// Domains means that mail also goes to domains of recipients, which a credential may name.
+func (t *Table) Unused(nexthops []string, domains bool) (names []string) {
+	used := make(map[*Held]bool)
+	for _, n := range nexthops {
+		for _, p := range t.matching(nil, n, true) {
+			for _, h := range p {
+				used[h] = true
+			}
+		}
+	}
+	for _, h := range t.All() {
+		may := func(pattern string) bool {
+			key, _ := parsePattern(pattern)
+			n, err := route.ParseNexthop(key)
+			return domains && (strings.HasPrefix(key, ".") || err == nil && n.Port == 0 && (n.Form == route.FormDomain || n.Form == route.FormAddress))
+		}
+		if !used[h] && !slices.ContainsFunc(h.For, may) {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
 
 // Same reports whether all mail has credentials of the same names by another table. What they say may
 // differ.
