@@ -51,6 +51,7 @@ race: ## all tests twice, shuffled, with the race detector
 .PHONY: 386
 386: ## the pure half's tests where an int has 32 bits
 	GOARCH=386 CGO_ENABLED=0 POSTHASTE_RUNS=10 $(GO) test -vet=off -short $(PURE)
+	GOARCH=386 CGO_ENABLED=0 $(GO) test -vet=off -short ./sim -run TestFingerprintOnEveryMachine
 
 .PHONY: platforms
 platforms: ## build everything for other operating systems
