@@ -78,7 +78,7 @@ func (r *tlsReports) session(s outbound.Session) {
 func (r *tlsReports) domains(s *outbound.Session) []string {
 	if strings.HasPrefix(s.Nexthop, "{") {
 		if s.Domain == "" {
-			return r.sites.of(siteKey{s.Nexthop, s.Security})
+			return r.sites.of(siteKey{s.Nexthop, s.Security}, time.Now())
 		}
 		domain, err := route.ParseDomain(s.Domain)
 		if err != nil {
@@ -241,25 +241,37 @@ func (d *Daemon) mailTLSReport(ctx context.Context, m courier.Message) error {
 // siteDomains remembers which domains have mail at a site. It is safe for concurrent use.
 type siteDomains struct {
 	mu  sync.RWMutex
-	all map[siteKey][]string
+	all map[siteKey][]siteDomain
 }
 
 // A siteKey identifies what mail for several domains shares.
 type siteKey struct{ site, security string }
 
+// A siteDomain is a domain whose mail was routed to a site, and when that was last.
+type siteDomain struct {
+	name string
+	last time.Time
+}
+
 const (
 	sitesMax       = 20000 // then all are forgotten, and noted again as mail comes
 	siteDomainsMax = 32    // of one site: the last ones
+	// siteRecent is for how long a domain is taken to have mail at a site. Mail that waits is deferred and routed
+	// again when no host can be reached, after an hour at most, so that others' mail fails then, and not its own.
+	siteRecent = time.Hour
+	siteGrain  = time.Minute // of siteDomain.last
 )
 
 // note notes what a route says.
-func (s *siteDomains) note(to *mail.Route) {
+func (s *siteDomains) note(to *mail.Route, now time.Time) {
 	if to.Site == "" || to.Security == "" {
 		return
 	}
 	key := siteKey{to.Site, to.Security}
+	named := func(d siteDomain) bool { return d.name == to.Nexthop }
 	s.mu.RLock()
-	known := slices.Contains(s.all[key], to.Nexthop)
+	i := slices.IndexFunc(s.all[key], named)
+	known := i >= 0 && now.Sub(s.all[key][i].last) < siteGrain
 	s.mu.RUnlock()
 	if known {
 		return
@@ -270,23 +282,28 @@ func (s *siteDomains) note(to *mail.Route) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == nil || len(s.all) >= sitesMax {
-		s.all = make(map[siteKey][]string)
+	if s.all == nil || len(s.all) >= sitesMax && s.all[key] == nil {
+		s.all = make(map[siteKey][]siteDomain)
 	}
-	list := s.all[key]
-	if slices.Contains(list, n.Name) {
-		return
-	}
+	list := slices.DeleteFunc(slices.Clone(s.all[key]), named) // readers may have the old one
 	if len(list) >= siteDomainsMax {
 		list = list[1:]
 	}
-	s.all[key] = append(slices.Clip(list), n.Name)
+	s.all[key] = append(list, siteDomain{n.Name, now})
 }
 
-func (s *siteDomains) of(key siteKey) []string {
+// of returns the domains whose mail was lately routed to a site, the last one last; at least that one, since
+// some mail has to be there.
+func (s *siteDomains) of(key siteKey, now time.Time) (names []string) {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.all[key]
+	list := s.all[key]
+	s.mu.RUnlock()
+	for i, d := range list {
+		if now.Sub(d.last) < siteRecent+siteGrain || i == len(list)-1 {
+			names = append(names, d.name)
+		}
+	}
+	return names
 }
 
 // notes notes routes.
@@ -294,7 +311,8 @@ func (r *tlsReports) notes(routes ...mail.Route) {
 	if r == nil {
 		return
 	}
+	now := time.Now()
 	for i := range routes {
-		r.sites.note(&routes[i])
+		r.sites.note(&routes[i], now)
 	}
 }

@@ -234,17 +234,40 @@ func TestSessionsAreCounted(t *testing.T) {
 // How many domains are remembered for a site, and how many sites, does not depend on what is routed.
 func TestSitesAreBounded(t *testing.T) {
 	var s siteDomains
+	now := time.Now()
 	for i := range 3 * siteDomainsMax {
-		s.note(&mail.Route{Nexthop: fmt.Sprintf("d%d.test", i), Site: "{mx.test}", Security: "dane"})
+		s.note(&mail.Route{Nexthop: fmt.Sprintf("d%d.test", i), Site: "{mx.test}", Security: "dane"}, now)
 	}
-	list := s.of(siteKey{"{mx.test}", "dane"})
+	list := s.of(siteKey{"{mx.test}", "dane"}, now)
 	if len(list) != siteDomainsMax || list[siteDomainsMax-1] != fmt.Sprintf("d%d.test", 3*siteDomainsMax-1) {
 		t.Errorf("%d domains: %v", len(list), list)
 	}
 	for i := range sitesMax + 1 {
-		s.note(&mail.Route{Nexthop: "d.test", Site: fmt.Sprint("{mx", i, ".test}"), Security: "dane"})
+		s.note(&mail.Route{Nexthop: "d.test", Site: fmt.Sprint("{mx", i, ".test}"), Security: "dane"}, now)
 	}
 	if len(s.all) > sitesMax {
 		t.Errorf("%d sites", len(s.all))
+	}
+}
+
+// A session that failed before it carried mail counts for the domains that have mail for its hosts now, and not for one
+// whose mail went there yesterday: that one would be told of failures of mail that it never had.
+func TestSitesForgetDomainsWithoutMail(t *testing.T) {
+	var s siteDomains
+	start, key := time.Now(), siteKey{"{mx.test}", "dane"}
+	at := func(after time.Duration, domain string) {
+		s.note(&mail.Route{Nexthop: domain, Site: key.site, Security: key.security}, start.Add(after))
+	}
+	at(0, "a.test")
+	at(0, "b.test")
+	at(0, "[c.test]") // no domain
+	at(50*time.Minute, "a.test")
+	for after, want := range map[time.Duration]string{0: "[b.test a.test]", time.Hour: "[b.test a.test]", 62 * time.Minute: "[a.test]", 24 * time.Hour: "[a.test]"} {
+		if got := fmt.Sprint(s.of(key, start.Add(after))); got != want {
+			t.Errorf("after %v: %s, want %s", after, got, want)
+		}
+	}
+	if got := s.of(siteKey{"{mx.test}", "sts"}, start); len(got) > 0 {
+		t.Errorf("another demand has %q", got)
 	}
 }

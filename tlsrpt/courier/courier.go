@@ -31,19 +31,30 @@ type taskKey struct {
 	domain string
 }
 
-// A task is a report that is being sent. It belongs to who sends it, but for done.
+// A task is a report that is being sent. It belongs to the goroutine that sends it, but for to.
 type task struct {
-	done     map[string]bool // destinations that have had it; under mu
+	to       map[string]progress // by destination; under mu
 	failures int
 	next     time.Time // not before
 	why      error     // of the last failure
 }
 
-// finished returns the destinations that have had it, in order.
-func (e *task) finished() []string {
+// A progress is how far a report is on its way to one destination.
+type progress uint8
+
+const (
+	notSent progress = iota // or it could not be, and is to be tried again
+	claimed                 // it is being sent: it may have arrived
+	sent                    // or never will be
+)
+
+// taken returns the destinations to which the report does not go again after a restart, in order.
+func (e *task) taken() []string {
 	var list []string
-	for to := range e.done {
-		list = append(list, to)
+	for to, p := range e.to {
+		if p != notSent {
+			list = append(list, to)
+		}
 	}
 	slices.Sort(list)
 	return list
@@ -122,16 +133,24 @@ func (c *Courier) Report(day tlsrpt.Day, domain string) (r tlsrpt.Report, ok boo
 
 // Run saves counts and sends reports until ctx ends.
 func (c *Courier) Run(ctx context.Context) {
-	look, save := time.NewTicker(lookEvery), time.NewTicker(saveEvery)
-	defer look.Stop()
-	defer save.Stop()
+	var saving sync.WaitGroup
+	saving.Go(func() { // to send thousands of reports to servers that do not answer takes hours
+		every(ctx, saveEvery, c.save)
+	})
+	c.work(ctx)
+	every(ctx, lookEvery, func() { c.work(ctx) })
+	saving.Wait()
+}
+
+// every calls a function at intervals until ctx ends.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
 	for ctx.Err() == nil {
-		c.work(ctx)
 		select {
 		case <-ctx.Done():
-		case <-look.C:
-		case <-save.C:
-			c.save()
+		case <-tick.C:
+			f()
 		}
 	}
 }
@@ -187,7 +206,7 @@ func (c *Courier) work(ctx context.Context) {
 func (c *Courier) taskOf(key taskKey) *task {
 	e := c.tasks[key]
 	if e == nil {
-		e = &task{done: make(map[string]bool)}
+		e = &task{to: make(map[string]progress)}
 		c.tasks[key] = e
 	}
 	return e
@@ -298,13 +317,11 @@ func (c *Courier) deliver(ctx context.Context, key taskKey) error {
 // attempt sends a report to one destination, unless that has had it.
 func (c *Courier) attempt(ctx context.Context, key taskKey, u *url.URL, r *tlsrpt.Report, text []byte) error {
 	to := u.String()
-	c.mu.Lock()
-	done := c.taskOf(key).done[to]
-	c.mu.Unlock()
-	if done {
+	if c.progress(key, to) == sent {
 		return nil
 	}
 	if err := c.claim(key, to); err != nil {
+		c.advance(key, to, notSent)
 		return fmt.Errorf("keep that the report is sent: %w", err)
 	}
 	err := c.convey(ctx, u, r, key, text)
@@ -313,15 +330,26 @@ func (c *Courier) attempt(ctx context.Context, key taskKey, u *url.URL, r *tlsrp
 	case errors.Is(err, errNever), errors.Is(err, ErrUnsigned):
 		c.cfg.Logger.Warn("TLS report not sent", append(attrs, "error", err)...)
 	case err != nil:
+		c.advance(key, to, notSent)
 		return fmt.Errorf("%s: %w", mail.CleanText(to), err)
 	default:
 		c.cfg.Logger.Info("TLS report sent", append(attrs, "id", r.ID)...)
 	}
-	c.mu.Lock()
-	c.taskOf(key).done[to] = true
-	c.changed = true
-	c.mu.Unlock()
+	c.advance(key, to, sent)
 	return nil
+}
+
+func (c *Courier) progress(key taskKey, to string) progress {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.taskOf(key).to[to]
+}
+
+func (c *Courier) advance(key taskKey, to string, p progress) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.taskOf(key).to[to] = p
+	c.changed = true
 }
 
 // errNever is wrapped by errors that will not go away.

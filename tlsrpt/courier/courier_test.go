@@ -40,7 +40,8 @@ type world struct {
 	txt    map[string][]string // nil: the DNS is down
 	addrs  map[string][]netip.Addr
 	mailed []Message
-	refuse error // of Mail
+	refuse error         // of Mail
+	hold   chan struct{} // Mail waits until it is closed; nil: it does not
 	log    bytes.Buffer
 	dialed []string
 }
@@ -60,6 +61,11 @@ func (w *world) Addrs(_ context.Context, host string) ([]netip.Addr, error) {
 
 func (w *world) mail(_ context.Context, m Message) error {
 	w.mu.Lock()
+	if hold := w.hold; hold != nil {
+		w.mu.Unlock()
+		<-hold
+		w.mu.Lock()
+	}
 	defer w.mu.Unlock()
 	if w.refuse != nil {
 		return w.refuse
@@ -238,6 +244,48 @@ func TestDeathBetween(t *testing.T) {
 		stop()
 		if w.sent() != 2 || w.mailed[1].To != "c@r.test" {
 			t.Errorf("%d messages", w.sent())
+		}
+	})
+}
+
+// While a report is on its way for hours, counts are kept as ever. A process that is killed then has lost ten minutes of
+// them, and does not send again what it was sending.
+func TestKeepsCountsWhileItSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{txt: map[string][]string{"_smtp._tls.d.test": mailto("a@r.test"), "_smtp._tls.e.test": mailto("b@r.test")}, hold: make(chan struct{})}
+		file := filepath.Join(t.TempDir(), "tls-reports")
+		c, stop := w.courier(t, w.config(file))
+		c.Success("d.test", policy)
+		time.Sleep(time.Until(tlsrpt.DayOf(time.Now()).Range().End) + 4*time.Hour + 2*time.Minute)
+		synctest.Wait() // until it is being sent
+		today := tlsrpt.DayOf(time.Now())
+		c.Success("e.test", policy)
+		time.Sleep(saveEvery)
+		synctest.Wait()
+		kept, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		killed := &world{txt: w.txt}
+		copied := filepath.Join(t.TempDir(), "tls-reports")
+		if err := os.WriteFile(copied, kept, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, end := killed.courier(t, killed.config(copied))
+		if days := again.Domains(today); len(days) != 1 || days[0] != "e.test" {
+			t.Errorf("what was counted during ten minutes is lost: %q", days)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		end()
+		if killed.sent() != 0 {
+			t.Error("the report is sent a second time")
+		}
+		close(w.hold)
+		synctest.Wait()
+		stop()
+		if w.sent() != 1 {
+			t.Errorf("%d reports were sent", w.sent())
 		}
 	})
 }

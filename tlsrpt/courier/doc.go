@@ -20,7 +20,7 @@
 //
 // Before a report goes to a destination, a line that says so is appended to the file and synced. A
 // process that dies in between sends that report to that destination never, rather than
-// twice. What has failed is open again with the next replacement of the file. Reports also have the
+// twice; what replaces the file meanwhile has the line, too. What has failed is open again with the next replacement of the file. Reports also have the
 // same ID whenever they are made.
 //
 // # What others choose

@@ -55,7 +55,7 @@ func (c *Courier) load() {
 		if len(l.Done) > 0 {
 			e := c.taskOf(taskKey{l.Day, l.Domain})
 			for _, to := range l.Done {
-				e.done[to] = true
+				e.to[to] = sent
 			}
 		}
 		return nil
@@ -76,7 +76,7 @@ func (c *Courier) encode() []byte {
 			}
 			l := line{Day: day, Domain: domain, Sections: sections}
 			if e := c.tasks[taskKey{day, domain}]; e != nil {
-				l.Done = e.finished()
+				l.Done = e.taken()
 			}
 			text = format.Append(text, l)
 		}
@@ -104,10 +104,12 @@ func (c *Courier) save() {
 	}
 }
 
-// claim makes it durable that a report goes to a destination.
+// claim makes it durable that a report goes to a destination. The file may be replaced while that is under way:
+// the claim is in what replaces it, too.
 func (c *Courier) claim(key taskKey, to string) error {
 	c.files.Lock()
 	defer c.files.Unlock()
+	c.advance(key, to, claimed)
 	if c.cfg.File == "" {
 		return nil
 	}
