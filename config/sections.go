@@ -70,7 +70,7 @@ func allSections() []section {
 		{"Defaults of transports", tableTop, "These apply to every transport that does not set its own value in [transport.NAME].", globals(false)},
 		{"Defaults of transports of type smtp", tableTop, "SMTP to other servers, unless [transport.NAME] sets its own value.", append(clientParameters(), globals(true)...)},
 		{"Name servers", tableDNS, "DNS queries, and how long their answers are cached.", dnsParameters()},
-		{"Reports on TLS", tableTLSReports, "Reports to domains that ask how TLS with their hosts fares (TLSRPT); see docs/tls-reports.md.", restarting(tlsReportParameters())},
+		{"Reports on TLS", tableTLSReports, "Reports to domains that ask how TLS with their hosts fares (TLSRPT); see docs/tls-reports.md.", tlsReportParameters()},
 		{"The spool", tableSpool, "Storage of messages on disk.", restarting(spoolParameters())},
 		{"Logging", tableLog, "Records written to standard error.", restarting(logParameters())},
 	}

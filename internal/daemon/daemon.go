@@ -60,7 +60,7 @@ type Daemon struct {
 	policy        *policy
 	agents        *agents
 	sts           *stsFinder
-	tlsReports    *tlsReports // nil: none
+	tlsReports    *tlsReports
 	feedback      *desk
 	quotas        *inbound.Quotas
 	certificates  certificates
@@ -109,7 +109,8 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	d.certification = newCertification()
 	d.feedback = newDesk(cfg, o.Log, d.replies.class)
 	d.policy.feedback = d.feedback
-	if d.tlsReports, err = newTLSReports(cfg, d); err != nil {
+	d.tlsReports = newTLSReports(cfg, d)
+	if err := d.tlsReports.configure(cfg); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -315,7 +316,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	}
 	send.Log, send.Seed, send.TLSA = d.log, uint64(time.Now().UnixNano()), resolver
 	send.Credentials, send.VERPSecrets = credentials, secrets
-	send.Sessions = d.tlsReports.watch()
+	send.Sessions = d.tlsReports.watch(cfg.Config)
 	client, err := outbound.New(send, resolver, bodies{d.spool}, nil)
 	if err != nil {
 		resolver.Close()
@@ -443,12 +444,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	keeping.Go(func() { d.keepCertificate(taking) })
 	keeping.Go(func() { d.feedback.run(taking) })
-	if d.tlsReports != nil {
-		keeping.Go(func() {
-			defer d.options.atPanic()
-			d.tlsReports.Run(taking)
-		})
-	}
+	keeping.Go(func() { d.tlsReports.run(taking, d.options.atPanic) })
 	d.mu.Lock()
 	listeners := d.listeners(d.current)
 	d.mu.Unlock()
@@ -524,6 +520,9 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := d.tlsReports.check(cfg); err != nil {
+		return nil, err
+	}
 	routing, err := d.newRouting(fit)
 	if err != nil {
 		return nil, err
@@ -556,6 +555,9 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	d.spool.SetCounts(quotaCounts(cfg))
 	d.quotas.Configure(cfg.Quotas())
 	credentials := d.credentials
+	if err := d.tlsReports.configure(cfg); err != nil {
+		return nil, err // check has seen to that
+	}
 	d.install(routing) // first, for the core tries transports again that were not configured
 	if err := d.driver.Configure(core); err != nil {
 		return nil, err
@@ -591,9 +593,7 @@ func (d *Daemon) Close() {
 	}
 	d.sts.close()
 	d.agents.close()
-	if d.tlsReports != nil {
-		d.tlsReports.Close() // with the last sessions
-	}
+	d.tlsReports.close() // with the last sessions
 	d.feedback.save()
 	if d.spool != nil {
 		if err := d.spool.Close(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/admin"
@@ -24,41 +25,123 @@ import (
 // tlsReportFile is the file of the counts for reports on TLS, in the queue directory.
 const tlsReportFile = "tls-reports"
 
-// tlsReports counts the sessions of outbound under the policies of their domains. A nil
-// tlsReports counts nothing.
+// tlsReports counts the sessions of outbound under the policies of their domains, and has reports on them
+// sent, while the configuration in force asks for that. It is safe for concurrent use.
 type tlsReports struct {
-	*courier.Courier
-	sts     *stsFinder
-	exclude []string
-	sites   siteDomains
+	base  courier.Config // without the identity
+	sts   *stsFinder
+	sites siteDomains
+	rules atomic.Pointer[reportRules] // nil: off
+
+	mu      sync.Mutex
+	keeper  *courier.Courier // nil until it is needed; from then on it keeps its counts
+	changed chan struct{}    // of one element: reports were switched on or off
 }
 
-// newTLSReports returns nil if reports are switched off.
-func newTLSReports(cfg *config.Config, d *Daemon) (*tlsReports, error) {
-	if cfg.TLSReports.Organization == "" {
-		return nil, nil
-	}
+// reportRules are what a reload replaces.
+type reportRules struct {
+	*courier.Courier
+	exclude []string
+}
+
+// newTLSReports returns reports that are switched off.
+func newTLSReports(cfg *config.Config, d *Daemon) *tlsReports {
 	c := d.options.TLSReports
-	c.Identity = courier.Identity{Organization: cfg.TLSReports.Organization, Contact: cfg.TLSReports.Contact, From: cfg.TLSReportsFrom(), Hostname: cfg.Hostname}
+	c.Identity = courier.Identity{Hostname: cfg.Hostname} // as long as the process lives
 	c.Resolver, c.Mail, c.Logger = currentResolver{d.agents}, d.mailTLSReport, d.log
 	c.File = filepath.Join(cfg.QueueDirectory, tlsReportFile)
 	if c.Permit == nil {
 		c.Permit = d.sts.permits
 	}
-	keeper, err := courier.New(c)
-	if err != nil {
-		return nil, fmt.Errorf("tls_reports: %w", err)
-	}
-	r := &tlsReports{Courier: keeper, sts: d.sts}
-	for _, domain := range cfg.TLSReports.Exclude {
-		r.exclude = append(r.exclude, strings.ToLower(domain))
-	}
-	return r, nil
+	return &tlsReports{base: c, sts: d.sts, changed: make(chan struct{}, 1)}
 }
 
-// watch returns the function that outbound calls with each session, nil if reports are switched off.
-func (r *tlsReports) watch() func(outbound.Session) {
-	if r == nil {
+// config returns the courier's configuration, and whether reports are wanted.
+func (r *tlsReports) config(cfg *config.Config) (c courier.Config, wanted bool) {
+	c = r.base
+	c.Identity.Organization, c.Identity.Contact, c.Identity.From = cfg.TLSReports.Organization, cfg.TLSReports.Contact, mail.Address(cfg.TLSReports.From)
+	if c.Identity.From == "" {
+		c.Identity.From = mail.Address("tls-reports@" + c.Identity.Hostname)
+	}
+	return c, cfg.TLSReports.Organization != ""
+}
+
+// check returns the mistakes of a configuration for which configure must not be called.
+func (r *tlsReports) check(cfg *config.Config) error {
+	c, wanted := r.config(cfg)
+	if !wanted {
+		return nil
+	}
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("tls_reports: %w", err)
+	}
+	return nil
+}
+
+// configure puts a configuration into force. What was counted stays when reports are switched off, and is sent, if it is
+// not too old by then, after they are switched on again.
+func (r *tlsReports) configure(cfg *config.Config) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c, wanted := r.config(cfg)
+	var next *reportRules
+	if wanted {
+		next = &reportRules{}
+		for _, domain := range cfg.TLSReports.Exclude {
+			next.exclude = append(next.exclude, strings.ToLower(domain))
+		}
+		if r.keeper == nil {
+			var err error
+			if r.keeper, err = courier.New(c); err != nil {
+				return fmt.Errorf("tls_reports: %w", err)
+			}
+		}
+		r.keeper.Identify(c.Identity)
+		next.Courier = r.keeper
+	}
+	if before := r.rules.Swap(next); (before == nil) != (next == nil) {
+		select {
+		case r.changed <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// run saves counts and sends reports, while they are switched on, until ctx ends.
+func (r *tlsReports) run(ctx context.Context, atPanic func()) {
+	for ctx.Err() == nil {
+		on, stop := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		if rules := r.rules.Load(); rules != nil {
+			running.Go(func() {
+				defer atPanic()
+				rules.Run(on)
+			})
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.changed:
+		}
+		stop()
+		running.Wait()
+		r.close()
+	}
+}
+
+// close saves what was counted.
+func (r *tlsReports) close() {
+	r.mu.Lock()
+	keeper := r.keeper
+	r.mu.Unlock()
+	if keeper != nil {
+		keeper.Close()
+	}
+}
+
+// watch returns the function that outbound calls with each session, nil if a configuration has reports switched off.
+func (r *tlsReports) watch(cfg *config.Config) func(outbound.Session) {
+	if cfg.TLSReports.Organization == "" {
 		return nil
 	}
 	return r.session
@@ -66,9 +149,13 @@ func (r *tlsReports) watch() func(outbound.Session) {
 
 // session counts a session for the domains whose mail it was for.
 func (r *tlsReports) session(s outbound.Session) {
+	rules := r.rules.Load()
+	if rules == nil {
+		return // on a connection from before a reload
+	}
 	for _, domain := range r.domains(&s) {
-		if !slices.Contains(r.exclude, domain) {
-			r.count(domain, &s)
+		if !slices.Contains(rules.exclude, domain) {
+			r.count(rules, domain, &s)
 		}
 	}
 }
@@ -94,13 +181,13 @@ func (r *tlsReports) domains(s *outbound.Session) []string {
 }
 
 // count counts a session for one domain.
-func (r *tlsReports) count(domain string, s *outbound.Session) {
+func (r *tlsReports) count(rules *reportRules, domain string, s *outbound.Session) {
 	p, wrong := r.policy(domain, s)
 	if wrong == "" {
 		wrong = resultOf(p.Type, s)
 	}
 	if wrong == "" {
-		r.Success(domain, p)
+		rules.Success(domain, p)
 		return
 	}
 	f := tlsrpt.Failure{Result: wrong, MX: s.Host.Name, Receiving: s.Host.Addr.Addr().Unmap().String()}
@@ -110,7 +197,7 @@ func (r *tlsReports) count(domain string, s *outbound.Session) {
 	if wrong == tlsrpt.ValidationFailure {
 		f.ReasonCode = reasons[s.Fault]
 	}
-	r.Failure(domain, p, f)
+	rules.Failure(domain, p, f)
 }
 
 // policy returns the policy that applies to a session, and what is wrong with the policy itself.
@@ -188,7 +275,8 @@ var reasons = map[outbound.Fault]string{
 
 // page shows the administration what would be reported.
 func (r *tlsReports) page(day, domain string) (page admin.TLSReportPage, err error) {
-	if r == nil {
+	rules := r.rules.Load()
+	if rules == nil {
 		return page, nil
 	}
 	at, err := time.Parse(time.DateOnly, day)
@@ -196,11 +284,11 @@ func (r *tlsReports) page(day, domain string) (page admin.TLSReportPage, err err
 		return page, err
 	}
 	page.Counting = true
-	for _, d := range r.Days() {
+	for _, d := range rules.Days() {
 		page.Days = append(page.Days, d.String())
 	}
-	page.Domains = r.Domains(tlsrpt.DayOf(at))
-	if report, ok := r.Report(tlsrpt.DayOf(at), strings.ToLower(domain)); ok {
+	page.Domains = rules.Domains(tlsrpt.DayOf(at))
+	if report, ok := rules.Report(tlsrpt.DayOf(at), strings.ToLower(domain)); ok {
 		page.Report, err = json.Marshal(report)
 	}
 	return page, err
@@ -308,7 +396,7 @@ func (s *siteDomains) of(key siteKey, now time.Time) (names []string) {
 
 // notes notes routes.
 func (r *tlsReports) notes(routes ...mail.Route) {
-	if r == nil {
+	if r == nil || r.rules.Load() == nil {
 		return
 	}
 	now := time.Now()

@@ -125,7 +125,7 @@ mx.f.test.        60 IN A 127.0.0.4
 	r = startWith(t, dir, text, options(1))
 	r.until("the report on d.test to arrive", func() bool { return len(box.deliveries()) == 3 })
 	r.until("the report on e.test to arrive", func() bool { return posted.Load() != nil })
-	r.until("the courier to have done its work", func() bool { return len(r.d.tlsReports.Days()) == 0 })
+	r.until("the courier to have done its work", func() bool { return len(r.d.tlsReports.keeper.Days()) == 0 })
 	r.settled()
 	r.end()
 
@@ -167,7 +167,7 @@ mx.f.test.        60 IN A 127.0.0.4
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if days := again.tlsReports.Days(); len(days) != 0 {
+	if days := again.tlsReports.keeper.Days(); len(days) != 0 {
 		t.Errorf("after a restart there are reports to send: %v", days)
 	}
 }
@@ -207,16 +207,17 @@ func TestSessionsAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &tlsReports{Courier: keeper, sts: newSTSFinder(&config.Config{}, &quiet, &agents{}), exclude: []string{"x.test"}}
+		r := &tlsReports{sts: newSTSFinder(&config.Config{}, &quiet, &agents{})}
+		r.rules.Store(&reportRules{keeper, []string{"x.test"}})
 		for _, domain := range []string{"d.test", "e.test", "x.test", "d.test"} {
 			r.notes(mail.Route{Transport: "smtp", Nexthop: domain, Site: site, Security: "dane"}, mail.Route{Transport: "smtp", Nexthop: domain})
 		}
 		c.session.Host, c.session.Security = host, "dane"
 		r.session(c.session)
 		var got []string
-		for _, day := range r.Days() {
-			for _, domain := range r.Domains(day) {
-				report, _ := r.Report(day, domain)
+		for _, day := range keeper.Days() {
+			for _, domain := range keeper.Domains(day) {
+				report, _ := keeper.Report(day, domain)
 				s := report.Sections[0]
 				line := fmt.Sprint(domain, " ", s.Policy.Type, " ", s.Policy.Domain, " ", s.Summary.Successful, " ", s.Summary.Failed)
 				for _, f := range s.Failures {
@@ -228,6 +229,64 @@ func TestSessionsAreCounted(t *testing.T) {
 		if text := strings.Join(got, "; "); text != c.want {
 			t.Errorf("%s: %q, want %q", c.name, text, c.want)
 		}
+	}
+}
+
+// A reload switches reports on and off, and changes in whose name they are. What was counted stays, and one
+// that cannot be put into force changes nothing.
+func TestReloadOfTLSReports(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := start(t, dir, "")
+	reload := func(text string) error {
+		restart, err := r.d.reload(configure(t, dir, text))
+		if len(restart) > 0 {
+			t.Errorf("a restart is needed for %q", restart)
+		}
+		return err
+	}
+	session := outbound.Session{Nexthop: "d.test", Security: "dane", Host: mail.Host{Name: "mx.d.test", Addr: netip.MustParseAddrPort("192.0.2.7:25")}}
+	shown := func() string {
+		page, err := r.d.tlsReports.page(time.Now().UTC().Format(time.DateOnly), "d.test")
+		if err != nil || !page.Counting {
+			return fmt.Sprint("off ", err)
+		}
+		var report tlsrpt.Report
+		if len(page.Report) > 0 {
+			if err := json.Unmarshal(page.Report, &report); err != nil {
+				t.Error(err)
+			}
+			return fmt.Sprint(report.Organization, " ", report.Contact, " ", report.Sections[0].Summary.Successful)
+		}
+		return "on"
+	}
+	const on = "[tls_reports]\norganization = \"One\"\n"
+	for i, step := range []struct{ text, want string }{
+		{"", "off <nil>"}, {on, "on"}, {on, "One tls-reports@mta.test 1"}, {"[tls_reports]\norganization = \"Two\"\ncontact = \"boss@two.test\"\n", "Two boss@two.test 2"},
+		{"", "off <nil>"}, {on + "exclude = [\"D.test\"]\n", "One tls-reports@mta.test 3"}, {on, "One tls-reports@mta.test 3"},
+	} {
+		if err := reload(step.text); err != nil {
+			t.Fatal(err)
+		}
+		if got := shown(); got != step.want {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+		r.d.tlsReports.session(session)
+	}
+	if err := reload(on + "from = \"tls!reports@origin.test\"\n"); err == nil || !strings.Contains(err.Error(), "tls_reports: ") {
+		t.Errorf("an address that reports cannot come from: %v", err)
+	}
+	if got := shown(); got != "One tls-reports@mta.test 4" {
+		t.Errorf("after a reload that failed: %q", got)
+	}
+	r.end()
+	again, err := New(configure(t, dir, on), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if domains := again.tlsReports.keeper.Domains(tlsrpt.DayOf(time.Now())); fmt.Sprint(domains) != "[d.test]" {
+		t.Errorf("after a restart: %v", domains)
 	}
 }
 
