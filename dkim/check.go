@@ -97,6 +97,23 @@ func checkTags(k PrivateKey, list tagList) (all []Finding) {
 	return all
 }
 
+// CheckReports reports whether the record of a key is for reports on TLS as well as for mail: without that, receivers
+// may ignore a report that the key has signed (RFC 8460 3). What is wrong with the record besides is CheckRecord's.
+func CheckReports(texts []string) []Finding {
+	if len(texts) != 1 {
+		return nil
+	}
+	list, err := parseTags(texts[0])
+	if err != nil {
+		return nil
+	}
+	s, ok := list.get("s")
+	if services := splitList(s); !ok || slices.Contains(services, "*") || slices.Contains(services, "tlsrpt") {
+		return nil
+	}
+	return []Finding{advice("it is not for reports on TLS (s=%s), which receivers may ignore then (RFC 8460 3); write s=%[1]s:tlsrpt, or remove s=", s)}
+}
+
 // CheckDMARC looks at the policy that receivers find for mail from a domain, and reports
 // whether a signature of a key with the given signing domain counts for it (RFC 7489 3.1.1).
 // The texts are the records of the first of DMARCNames that has any. The author's domain may

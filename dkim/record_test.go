@@ -141,3 +141,24 @@ func FuzzCheckRecord(f *testing.F) {
 		}
 	})
 }
+
+// A key signs reports on TLS only if its record is for them, which the tag s= may say (RFC 8460 3).
+func TestCheckReports(t *testing.T) {
+	for text, want := range map[string]string{
+		"v=DKIM1; p=AAAA": "", "v=DKIM1; s=*; p=AAAA": "", "v=DKIM1; s=email:tlsrpt; p=AAAA": "", "s= tlsrpt ; p=AAAA": "", "v=DKIM1; s=email:*; p=AAAA": "", "hello": "",
+		"v=DKIM1; s=email; p=AAAA": "s=email:tlsrpt", "v=DKIM1; s=email : other; p=AAAA": "not for reports on TLS (s=email : other)", "s=; p=AAAA": "not for reports",
+	} {
+		got := ""
+		for _, f := range CheckReports([]string{text}) {
+			if got += f.Text; f.Wrong {
+				t.Errorf("%q: receivers refuse no signature for that", text)
+			}
+		}
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if all := append(CheckReports(nil), CheckReports([]string{"s=x", "s=y"})...); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+}

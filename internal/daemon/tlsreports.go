@@ -13,6 +13,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/dkim"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/mtasts"
 	"github.com/posthaste-mta/posthaste/outbound"
@@ -32,6 +33,7 @@ type tlsReports struct {
 	sts   *stsFinder
 	sites siteDomains
 	rules atomic.Pointer[reportRules] // nil: off
+	told  atomic.Int64                // the day on which checkKeys has logged something last
 
 	mu      sync.Mutex
 	keeper  *courier.Courier // nil until it is needed; from then on it keeps its counts
@@ -323,7 +325,28 @@ func (d *Daemon) mailTLSReport(ctx context.Context, m courier.Message) error {
 		return err
 	}
 	d.driver.Arrived(one.Arrival())
+	d.tlsReports.checkKeys(ctx, one.plan.Signatures())
 	return nil
+}
+
+// checkKeys logs once a day that a report was mailed that receivers may ignore, because none of the keys that have signed
+// it is for reports. What the DNS does not say now is not a reason.
+func (r *tlsReports) checkKeys(ctx context.Context, names []string) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	why := ""
+	for _, name := range names {
+		texts, err := r.base.Resolver.TXT(ctx, name)
+		wrong := dkim.CheckReports(texts)
+		if err != nil || len(wrong) == 0 {
+			return
+		}
+		why = name + ": " + wrong[0].Text
+	}
+	today := tlsrpt.DayOf(r.base.WithDefaults().Now())
+	if r.told.Swap(int64(today)) != int64(today) {
+		r.base.Logger.Warn("a TLS report was mailed, and receivers may ignore it", "reason", why)
+	}
 }
 
 // siteDomains remembers which domains have mail at a site. It is safe for concurrent use.

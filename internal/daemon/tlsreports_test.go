@@ -93,6 +93,7 @@ _mta-sts.e.test.  60 IN TXT "v=STSv1; id=1"
 mta-sts.e.test.   60 IN A 127.0.0.1
 _smtp._tls.e.test. 60 IN TXT "v=TLSRPTv1; rua=https://web.r.test/tlsrpt"
 web.r.test.       60 IN A 127.0.0.1
+one._domainkey.origin.test. 60 IN TXT "v=DKIM1; k=ed25519; s=email; p=AAAA"
 f.test.           60 IN MX 10 mx.f.test.
 mx.f.test.        60 IN A 127.0.0.4
 `)
@@ -127,6 +128,9 @@ mx.f.test.        60 IN A 127.0.0.4
 	r.until("the report on e.test to arrive", func() bool { return posted.Load() != nil })
 	r.until("the courier to have done its work", func() bool { return len(r.d.tlsReports.keeper.Days()) == 0 })
 	r.settled()
+	if r.log.count("a TLS report was mailed, and receivers may ignore it", "one._domainkey.origin.test", "s=email:tlsrpt") != 1 {
+		t.Error("the log does not say that the key is not for reports")
+	}
 	r.end()
 
 	d := box.deliveries()[2]

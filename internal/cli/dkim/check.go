@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,9 @@ The exit status is 1 if something is wrong. Advice does not count as wrong.`,
 			}
 			defer resolver.Close()
 			c := &check{dns: resolver, out: bufio.NewWriter(cmd.OutOrStdout()), seen: make(map[[2]string]bool)}
+			if cfg.TLSReports.Organization != "" {
+				c.reports, _ = ring.Choose(strings.ToLower(cfg.TLSReportsFrom().Domain()), mail.Flow{}, mail.Instant(time.Now().UnixNano()))
+			}
 			for _, k := range keys {
 				c.key(cmd.Context(), k)
 			}
@@ -76,13 +80,19 @@ type check struct {
 	out   *bufio.Writer
 	wrong int
 	seen  map[[2]string]bool // domains of authors and of signatures whose policy was checked
+	// reports are the keys that sign reports on TLS; none if there are no reports.
+	reports []ours.Choice
 }
 
 func (c *check) key(ctx context.Context, k *ours.Key) {
 	for _, domain := range k.SigningDomains() {
 		name := ours.RecordName(k.Selector, domain)
 		texts, err := c.dns.TXT(ctx, name)
-		c.report(fmt.Sprintf("%s (%s, %d bits%s)", name, k.Private.Algorithm(), k.Private.Bits(), validity(k, time.Now())), findings(k, domain, name, texts, err))
+		list := findings(k, domain, name, texts, err)
+		if err == nil && slices.Contains(c.reports, ours.Choice{Key: k, Domain: domain}) {
+			list = append(list, ours.CheckReports(texts)...)
+		}
+		c.report(fmt.Sprintf("%s (%s, %d bits%s)", name, k.Private.Algorithm(), k.Private.Bits(), validity(k, time.Now())), list)
 	}
 	for _, pattern := range k.Domains {
 		c.policy(ctx, k, pattern)

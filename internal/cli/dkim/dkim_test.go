@@ -191,6 +191,18 @@ func TestFromKeygenToCheck(t *testing.T) {
 			t.Errorf("%s: %d %v\n%s", want, code, err, out)
 		}
 	}
+	z.set(ed, good+"; s=email")
+	if out, _, err := run(t, "check", "--config", file); err != nil || strings.Contains(out, "reports") {
+		t.Errorf("without reports on TLS: %v\n%s", err, out)
+	}
+	before := text
+	text = strings.Replace(text, "[dkim.", "[tls_reports]\norganization = \"o\"\nfrom = \"tls@Example.com\"\n[dkim.", 1)
+	write()
+	if out, _, err := run(t, "check", "--config", file); err != nil || !strings.Contains(out, ed+" (ed25519, 256 bits): advice: it is not for reports on TLS (s=email)") || strings.Count(out, "reports") != 1 {
+		t.Errorf("a key that is not for reports: %v\n%s", err, out)
+	}
+	text = before
+	write()
 	z.set(ed, good)
 	z.set("_dmarc.example.com", "v=DMARC1; p=reject; adkim=s")
 	out, code, _ = run(t, "check", "--config", file)
