@@ -52,7 +52,7 @@ func verpParameters() []parameter[Config] {
 			"Add a character if your list software uses it."),
 		define("smtpd_authorized_verp_clients", list(network(), "networks"), func(c *Config) *[]netip.Prefix { return &c.VERP.Clients }, []netip.Prefix{},
 			"The clients that may request a separate envelope sender for each recipient, with the MAIL parameter XVERP; local programs always may, for example with sendmail -XV.",
-			"Set it to the hosts of list software that sends XVERP and parses the addresses of the bounces.").unlike("$authorized_verp_clients, which is $mynetworks"),
+			"Set it to the hosts of list software that sends XVERP and parses the addresses of the bounces."),
 		define("disable_verp_bounces", flag(), func(c *Config) *bool { return &c.VERP.OneReport }, false,
 			"Whether the failure report on a message with VERP senders covers all of its recipients and goes to the original sender, instead of one report for each recipient to the VERP sender; reports on delays and successes always go to the original sender.",
 			"Set it to true if the program that reads the reports parses them, and a report for each recipient is too many."),

@@ -19,15 +19,16 @@ type account struct {
 	name     string // of the case, which is in its letters' keys and senders; "" for all
 	mu       sync.Mutex
 	got      map[delivery]int
-	total    int                     // of got
-	sums     map[string]uint32       // of bodies, by key
-	damaged  []string                // keys that came with different bodies
-	strayed  []string                // deliveries under an envelope that is not theirs
-	failed   map[mail.Address]int    // how often a report says so, by recipient
-	failures int                     // of failed
-	reports  []sink.Delivery         // from the null sender
-	contents map[mail.Address][]byte // by recipient; nil if they are not kept
-	changed  chan struct{}           // has room for one
+	total    int                           // of got
+	sums     map[string]uint32             // of bodies, by key
+	damaged  []string                      // keys that came with different bodies
+	strayed  []string                      // deliveries under an envelope that is not theirs
+	failed   map[mail.Address]int          // how often a report says so, by recipient
+	failures int                           // of failed
+	reports  []sink.Delivery               // from the null sender
+	contents map[mail.Address][]byte       // by recipient; nil if they are not kept
+	senders  map[mail.Address]mail.Address // likewise
+	changed  chan struct{}                 // has room for one
 }
 
 type delivery struct {
@@ -77,15 +78,17 @@ func (a *account) note(key string, recipients []mail.Address, bodySum uint32) {
 	a.sums[key] = bodySum
 }
 
-// keep keeps a content.
+// keep keeps a content and its sender.
 func (a *account) keep(d sink.Delivery) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.contents == nil {
-		return
-	}
 	for _, to := range d.Recipients {
-		a.contents[to] = d.Content
+		if a.contents != nil {
+			a.contents[to] = d.Content
+		}
+		if a.senders != nil {
+			a.senders[to] = d.Sender
+		}
 	}
 }
 

@@ -43,6 +43,8 @@ func tests() []test {
 		{"mailboxes-socket", "to Dovecot by LMTP, a unix socket", []program{progDovecot}, intoMailboxes("socket", socketDomain, 1000, 3)},
 		{"mailboxes-tcp", "to Dovecot by LMTP, TCP, 1 recipient", []program{progDovecot}, intoMailboxes("tcp", tcpDomain, 1000, 1)},
 		{"contents", "8-bit content and long lines to servers with few extensions", []program{progPostfix, progPython}, contents},
+		{"verp-same", "senders with recipients (VERP), as Postfix makes them", []program{progPostfix}, sameVERP},
+		{"verp-bounces", "VERP to Postfix, which bounces it", []program{progPostfix}, verpRoundTrip},
 		{"bounce-postfix", "users unknown at Postfix, reports through it", []program{progPostfix, progPython}, bounces("pbounce", postfixDomain, postfixSenders, "[127.0.0.1]", "User unknown")},
 		{"bounce-exim", "users unknown at Exim, reports through it", []program{progExim, progPython}, bounces("ebounce", eximDomain, eximSenders, "[127.0.0.1]", "no such user")},
 	}

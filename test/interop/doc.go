@@ -21,6 +21,9 @@
 //   - to users that do not exist at Postfix and Exim; the reports about them go
 //     back through these servers to our receiver, where Python's email package
 //     reads them;
+//   - with VERP: the daemon and Postfix get the same mail with XVERP, and make the same
+//     senders of it; and Postfix bounces mail of the daemon, which recognizes the recipients
+//     (verp.go);
 //   - to servers that refuse at random (refusals.go), at MAIL, RCPT, DATA and the
 //     end of content, for now, for good, and by hanging up: Postfix, Exim, Sendmail,
 //     OpenSMTPD and three versions of go-smtp, each spoken to at every level of

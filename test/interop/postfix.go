@@ -41,7 +41,7 @@ func startPostfix(ctx context.Context, dir string) (*process, error) {
 }
 
 func postfixMain(home string) string {
-	domains := strings.Join([]string{postfixDomain, strictDomain, postfixSenders, directDomain, refusalDomain, narrowDomain}, " ")
+	domains := strings.Join([]string{postfixDomain, strictDomain, postfixSenders, directDomain, refusalDomain, narrowDomain, verpDomain, bounceDomain}, " ")
 	return fmt.Sprintf(`
 compatibility_level = 3.6
 myhostname = postfix.interop.test
@@ -61,13 +61,14 @@ alias_database =
 relay_domains = %[2]s
 relay_recipient_maps = regexp:%[1]s/etc/recipients
 smtpd_relay_restrictions = reject_unauth_destination
-transport_maps = inline:{ %[3]s=smtp:%[4]s }
+smtpd_authorized_verp_clients = 127.0.0.1
+transport_maps = inline:{ { %[3]s = smtp:%[4]s } { %[6]s = smtp:%[4]s } { %[7]s = smtp:%[8]s } }
 relay_transport = smtp:%[5]s
 smtpd_client_connection_count_limit = 0
 in_flow_delay = 0
 minimal_backoff_time = 1s
 queue_run_delay = 1s
-`, home, domains, directDomain, bracketed(posthasteAddr), bracketed(receiverAddr))
+`, home, domains, directDomain, bracketed(posthasteAddr), bracketed(receiverAddr), verpDomain, bounceDomain, bracketed(smtpSinkAddr))
 }
 
 // postfixMaster makes the distributed master.cf listen on three ports, one of them

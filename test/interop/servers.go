@@ -57,6 +57,11 @@ func startPosthaste(ctx context.Context, t *trial) (*process, error) {
 	} {
 		routes[domain] = "smtp:" + bracketed(address)
 	}
+	routes[bounceDomain] = "smtp:" + bracketed(postfixAddr)
+	verpTop, verpTables, err := verpConfig(t.dir)
+	if err != nil {
+		return nil, err
+	}
 	routes[socketDomain], routes[tcpDomain] = "lmtp:unix:"+dovecotSocket(t.dir), "lmtp:inet:"+bracketed(dovecotAddr)
 	text := fmt.Sprintf(`
 myhostname = "posthaste.test"
@@ -65,7 +70,7 @@ listen = [%q]
 smtpd_recipient_limit = 5000
 minimal_backoff_time = "1s"
 maximal_backoff_time = "2s"
-`, posthasteQueue(t.dir), posthasteAddr)
+`, posthasteQueue(t.dir), posthasteAddr) + verpTop + verpTables
 	made := make(map[string]bool)
 	for _, l := range t.lanes {
 		if name := l.transport(); !made[name] {
