@@ -21,8 +21,8 @@ import (
 	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
-// This file has warnings of what is configured and cannot be used: a daemon would start with it, and nobody
-// would notice before mail waits, or somebody cannot send any.
+// This file has warnings of what is configured and cannot be used: a daemon would start with it, and an
+// operator would notice when mail waits, or when clients complain.
 
 // warning returns a warning about a parameter that the file sets.
 func (c *Config) warning(key, format string, args ...any) Warning {
@@ -46,7 +46,7 @@ func (w *warner) useless(l *Listener) {
 }
 
 // requireTLS warns of transports that are to demand REQUIRETLS, unlike others, although it cannot be known which hosts
-// are those of a domain: DNSSEC says that, and nobody validates it. Where all transports demand it that is the
+// are those of a domain: DNSSEC says that, and no name server validates it. Where all transports demand it that is the
 // default, and mail for a domain with an MTA-STS policy is helped by it.
 func (w *warner) requireTLS() {
 	if w.c.Defaults.SMTP.RequireTLS || w.c.Resolve().BelievesAD() {
@@ -155,7 +155,7 @@ func (c *Config) noUsers(file *users.File) []Warning {
 	if file == nil || file.Users().Len() > 0 {
 		return nil
 	}
-	return []Warning{c.warning("users", `%s has no users, so that nobody can log in; add some with "posthaste user add"`, c.Logins.Users)}
+	return []Warning{c.warning("users", `%s has no users, so no client can log in; add some with "posthaste user add"`, c.Logins.Users)}
 }
 
 // expressionLines is how many lines of a map are looked at, and each of how many bytes.

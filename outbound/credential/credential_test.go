@@ -109,6 +109,7 @@ func TestTableBySender(t *testing.T) {
 	all := []Credential{
 		of("all", nil, "[relay.example]:587", "*"), of("mia", []string{"Mia@Shop.example"}, "relay.example"), of("news", []string{"mia+news@shop.example"}, "*"),
 		of("shop", []string{"@shop.example", "@bücher.example"}, "relay.example", "*"), of("reports", []string{"<>"}, "relay.example"), of("other", []string{"a@other.example"}, "other.example"),
+		of("kim", []string{"kim@shop.example"}, "*"),
 	}
 	table, err := NewTable(all, "+")
 	if err != nil {
@@ -122,6 +123,8 @@ func TestTableBySender(t *testing.T) {
 		{"[relay.example]:587", "mia+sales@shop.example", "mia"},
 		{"[relay.example]:587", "mia+news@shop.example", "news"},
 		{"[relay.example]:587", "+mia@shop.example", "shop"},
+		{"[relay.example]:587", "kim@shop.example", "kim"},
+		{"[relay.example]:587", "\u212aim@shop.example", "shop"}, // the sign for kelvin, which is a k in lower case
 		{"[relay.example]:587", "bob@shop.example", "shop"},
 		{"[relay.example]:587", "bob@xn--bcher-kva.example", "shop"},
 		{"[relay.example]:587", "bob@Bücher.example.", "shop"},

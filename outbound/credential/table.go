@@ -34,7 +34,7 @@ import (
 //	@example.com             all addresses of the domain, and of no domain below it
 //	<>                       the null sender
 //
-// then those without senders. The case of letters does not matter. A sender is what a client has said
+// then those without senders. The case of ASCII letters does not matter. A sender is what a client has said
 // in MAIL: who may send with an address uses its credential.
 type Table struct {
 	patterns map[string]bySender // as pattern.key
@@ -281,7 +281,16 @@ func parseSender(text string) (key string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("%q is no sender: %w", text, err)
 	}
-	return strings.ToLower(text[:at]) + "@" + domain, nil
+	return strings.Map(lower, text[:at]) + "@" + domain, nil
+}
+
+// lower folds ASCII letters. Of others only the owner of the domain knows whether their case matters (RFC 6532
+// 3.1), and some become letters of somebody else's name.
+func lower(r rune) rune {
+	if 'A' <= r && r <= 'Z' {
+		return r + 'a' - 'A'
+	}
+	return r
 }
 
 // parsePattern returns the key of a pattern.
