@@ -177,6 +177,7 @@ type Status struct {
 	// Connections and Alarms cover the time since the program's start; an alarm of
 	// kind damaged stays until the file that it names is removed.
 	Connections ConnectionsStatus `json:"connections"`
+	Intake      *IntakeStatus     `json:"intake,omitempty"`
 	Alarms      []Alarm           `json:"alarms,omitempty" doc:"Conditions that need an operator's attention."`
 }
 
@@ -206,6 +207,43 @@ type CoreStatus struct {
 // A ConnectionsStatus counts connections.
 type ConnectionsStatus struct {
 	Ended map[string]uint64 `json:"ended" doc:"Connections that have ended since the start, by close reason: asked, idle, busy, lost, step, mixed, wrong."`
+}
+
+// An IntakeStatus counts sessions of clients, and what they have brought, since the start.
+type IntakeStatus struct {
+	Open        int64            `json:"open" doc:"Sessions that are open now."`
+	Sessions    int64            `json:"sessions" doc:"Sessions that were begun."`
+	Refused     int64            `json:"refused" doc:"Connections that were refused because of a limit."`
+	Shed        int64            `json:"shed" doc:"Sessions that were closed to make room for others."`
+	Timeouts    int64            `json:"timeouts" doc:"Sessions that ended because the client was too slow."`
+	Early       int64            `json:"early" doc:"Sessions in which the client did not wait for replies."`
+	ProxyFailed int64            `json:"proxy_failed" doc:"Connections of proxies without a proper header."`
+	Messages    int64            `json:"messages" doc:"Messages that were accepted."`
+	Recipients  int64            `json:"recipients" doc:"Recipients of these."`
+	Octets      int64            `json:"octets" doc:"Size of these, in octets."`
+	Refusals    map[string]int64 `json:"refusals" doc:"Commands, recipients and messages that were refused, by reason: protocol, address, recipients (too many), policy, login, size, content, system, other. Reasons without a refusal are left out."`
+	TLS         int64            `json:"tls" doc:"TLS handshakes that succeeded."`
+	TLSFailed   int64            `json:"tls_failed" doc:"TLS handshakes that failed."`
+	TLSRefused  int64            `json:"tls_refused" doc:"TLS handshakes that were not begun because of the limit."`
+	Logins      int64            `json:"logins" doc:"Successful logins."`
+	LoginFailed int64            `json:"login_failed" doc:"Failed logins."`
+	LoginLater  int64            `json:"login_later" doc:"Logins that were not tried because of a limit."`
+	Failures    int64            `json:"failures" doc:"Errors of our own while mail was taken in."`
+	Panics      int64            `json:"panics" doc:"Connections lost to a bug."`
+	Milters     []MilterStatus   `json:"milters,omitempty" doc:"Mail filters, in the order of their names."`
+}
+
+// A MilterStatus counts what a mail filter has done since it was first configured in this run.
+type MilterStatus struct {
+	Name        string `json:"name"`
+	Connections int64  `json:"connections" doc:"Connections to it."`
+	Messages    int64  `json:"messages" doc:"Messages that it has let pass, changed or not."`
+	Refused     int64  `json:"refused" doc:"Clients, senders, recipients and messages that it has refused permanently."`
+	Deferred    int64  `json:"deferred" doc:"The same, temporarily."`
+	Discarded   int64  `json:"discarded" doc:"Messages that it has discarded."`
+	Held        int64  `json:"held" doc:"Messages that it has had held."`
+	Changed     int64  `json:"changed" doc:"Messages that it has changed."`
+	Failures    int64  `json:"failures" doc:"Times that it could not be asked, or gave an invalid answer."`
 }
 
 // An Alarm is something that a person has to look at.

@@ -27,6 +27,9 @@ type Config struct {
 	// Feedback returns counts of reports that came back, since a day or "" for all, by what
 	// they have in common; nil: there are none.
 	Feedback func(since, by string, limit int) (FeedbackPage, error)
+	// Intake returns what clients have brought since the start. It is called for each status. nil if no
+	// mail is taken in.
+	Intake func() IntakeStatus
 
 	// ReplyClass returns the class of a reply (package replies), "" if there is none; nil if
 	// there are no classes.

@@ -29,7 +29,13 @@ func (s *Server) status(ctx context.Context, in *statusInput) (*statusOutput, er
 	if messages, at, why := s.scheduler.Trouble(); messages > 0 {
 		all = append(all, unrecorded(messages, at, why))
 	}
+	var intake *IntakeStatus
+	if s.cfg.Intake != nil {
+		now := s.cfg.Intake()
+		intake = &now
+	}
 	return &statusOutput{Status{
+		Intake:  intake,
 		Version: s.cfg.Version, Now: time.Now().UTC(), Core: coreStatus(&view), Transports: transportStatus(&view),
 		Spool: spoolStatus(&counts), Connections: connectionsStatus(&view), Alarms: all,
 	}}, nil

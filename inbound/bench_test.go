@@ -241,7 +241,7 @@ func idleCost(t testing.TB, clients int, encrypted bool) memory {
 		lines.skip(t, 1)
 	}
 	after := memoryNow()
-	if open := s.Counters().Open; open != int64(clients) {
+	if open := s.Snapshot().Open; open != int64(clients) {
 		t.Fatalf("%d connections", open)
 	}
 	n := int64(clients)

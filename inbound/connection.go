@@ -138,7 +138,7 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 	case *server.Authenticate:
 		c.authenticate(ctx, r)
 	case *server.Rejected:
-		c.server.counters.rejections.Add(1)
+		c.server.counters.reject(r.Reply)
 		c.server.refusals.note(slog.LevelInfo, "rejected", c.name(), kindOf(r.Reply), "command", r.Command, "reply", r.Reply.String())
 	case *server.Early:
 		c.server.counters.early.Add(1)

@@ -114,7 +114,7 @@ func TestProxyWithoutHeader(t *testing.T) {
 		synctest.Wait()
 		ts.end(t) // without waiting for it
 		silent.Close()
-		if n := ts.Counters(); n.ProxyFailed != 2 {
+		if n := ts.Snapshot(); n.ProxyFailed != 2 {
 			t.Errorf("%+v", n)
 		}
 		if !strings.Contains(ts.log.String(), `msg="no header of the PROXY protocol" client=10.0.0.1 listener=behind error="not a header of the PROXY protocol"`) {

@@ -97,7 +97,7 @@ func TestStartTLS(t *testing.T) {
 		if got[0].envelope.Client.Proto != "ESMTPS" || !strings.Contains(ts.log.String(), " listener=tested tls=TLSv1.3 cipher=TLS_AES_128_GCM_SHA256\n") {
 			t.Errorf("protocol %s, log %s", got[0].envelope.Client.Proto, ts.log)
 		}
-		if n := ts.Counters(); n.TLS != 1 || n.TLSFailed+n.TLSRefused != 0 {
+		if n := ts.Snapshot(); n.TLS != 1 || n.TLSFailed+n.TLSRefused != 0 {
 			t.Errorf("%+v", n)
 		}
 		if h := &ts.handshakes; h.all+len(h.byPrefix) != 0 {
@@ -133,8 +133,8 @@ func TestImplicitTLS(t *testing.T) {
 		c.Close()
 		stranger.Close()
 		ts.end(t)
-		if !strings.Contains(ts.log.String(), `msg="TLS handshake failed" client=127.0.0.1 listener=tested reason="the client does not speak TLS"`) || ts.Counters().TLSFailed != 1 {
-			t.Errorf("%+v %s", ts.Counters(), ts.log)
+		if !strings.Contains(ts.log.String(), `msg="TLS handshake failed" client=127.0.0.1 listener=tested reason="the client does not speak TLS"`) || ts.Snapshot().TLSFailed != 1 {
+			t.Errorf("%+v %s", ts.Snapshot(), ts.log)
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestInjectionBehindStartTLS(t *testing.T) {
 			if said != want {
 				t.Errorf("cut at %d: %q, want %q", cut, all, want)
 			}
-			if n := ts.Counters(); n.TLS != 0 || len(ts.sink.taken()) != 0 || ts.sink.begun() != 0 {
+			if n := ts.Snapshot(); n.TLS != 0 || len(ts.sink.taken()) != 0 || ts.sink.begun() != 0 {
 				t.Errorf("cut at %d: %+v", cut, n)
 			}
 		})
@@ -209,7 +209,7 @@ func TestSlowHandshake(t *testing.T) {
 					inTime(t, from, 30*time.Second)
 					c.Close()
 					ts.end(t)
-					if n := ts.Counters(); n.Timeouts != 1 || n.TLSFailed != 1 {
+					if n := ts.Snapshot(); n.Timeouts != 1 || n.TLSFailed != 1 {
 						t.Errorf("%+v", n)
 					}
 				})
@@ -243,7 +243,7 @@ func TestHandshakeLimit(t *testing.T) {
 		synctest.Wait()
 		starting("192.0.2.3", "220").shake(clientTLS()).hello2()
 		ts.end(t)
-		if n := ts.Counters(); n.TLSRefused != 2 || n.TLS != 1 {
+		if n := ts.Snapshot(); n.TLSRefused != 2 || n.TLS != 1 {
 			t.Errorf("%+v", n)
 		}
 		if h := &ts.handshakes; h.all+len(h.byPrefix) != 0 {
@@ -268,7 +268,7 @@ func TestStopDuringHandshake(t *testing.T) {
 		ts.end(t)
 		inTime(t, from, 0)
 		c.Close()
-		if n := ts.Counters(); n.TLSFailed != 0 {
+		if n := ts.Snapshot(); n.TLSFailed != 0 {
 			t.Errorf("%+v", n)
 		}
 	})
@@ -420,7 +420,7 @@ func TestIdleTLS(t *testing.T) {
 		io.WriteString(sure, big+".\r\n")
 		secure.skip(t, 1)
 	}
-	if n := s.Counters(); n.Messages != 3 {
+	if n := s.Snapshot(); n.Messages != 3 {
 		t.Errorf("%+v", n)
 	}
 }

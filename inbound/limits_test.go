@@ -21,8 +21,8 @@ func TestSilentClient(t *testing.T) {
 		inTime(t, from, 5*time.Minute)
 		c.hearEnd()
 		ts.end(t)
-		if ts.Counters().Timeouts != 1 || !strings.Contains(ts.log.String(), "msg=timeout client=127.0.0.1 waiting=command") {
-			t.Errorf("counters %+v, log %s", ts.Counters(), ts.log)
+		if ts.Snapshot().Timeouts != 1 || !strings.Contains(ts.log.String(), "msg=timeout client=127.0.0.1 waiting=command") {
+			t.Errorf("counters %+v, log %s", ts.Snapshot(), ts.log)
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestClientDoesNotRead(t *testing.T) {
 		c.hello()
 		from := time.Now()
 		c.say("EHLO again")
-		for ts.Counters().Open > 0 {
+		for ts.Snapshot().Open > 0 {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
@@ -188,7 +188,7 @@ func TestConnectionLimits(t *testing.T) {
 		all[0].Close()
 		synctest.Wait()
 		ts.dial(t, "192.0.2.1").hear("220")
-		if n := ts.Counters(); n.Refused != 3 {
+		if n := ts.Snapshot(); n.Refused != 3 {
 			t.Errorf("counters %+v", n)
 		}
 		ts.end(t)
@@ -219,7 +219,7 @@ func TestEviction(t *testing.T) {
 		worker.hear("221")
 		third.Close()
 		ts.end(t)
-		if n := ts.Counters(); n.Shed != 1 || n.Refused != 1 {
+		if n := ts.Snapshot(); n.Shed != 1 || n.Refused != 1 {
 			t.Errorf("counters %+v", n)
 		}
 	})

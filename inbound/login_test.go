@@ -113,7 +113,7 @@ func TestLogin(t *testing.T) {
 		if log := ts.log.String(); !strings.Contains(log, "listener=tested user=alice auth=PLAIN tls=TLSv1.3") || strings.Contains(log, "sesame") || strings.Contains(log, "c2VzYW1l") {
 			t.Errorf("%s", log)
 		}
-		if n := ts.Counters(); n.Logins != 1 || n.LoginFailed+n.LoginLater != 0 {
+		if n := ts.Snapshot(); n.Logins != 1 || n.LoginFailed+n.LoginLater != 0 {
 			t.Errorf("%+v", n)
 		}
 	})
@@ -234,7 +234,7 @@ func TestGuessing(t *testing.T) {
 		if strings.Contains(log, "guess ") || strings.Contains(log, "=guess") {
 			t.Errorf("a password is in the log:\n%s", log)
 		}
-		if n := ts.Counters(); n.Logins != 3 || n.LoginFailed != 6 || n.LoginLater != 4 {
+		if n := ts.Snapshot(); n.Logins != 3 || n.LoginFailed != 6 || n.LoginLater != 4 {
 			t.Errorf("%+v", n)
 		}
 	})
@@ -296,7 +296,7 @@ func TestGuessesWhileOneWaits(t *testing.T) {
 		c.Close()
 		other.Close()
 		ts.end(t)
-		if n := ts.Counters(); n.Logins != 1 || n.LoginFailed != 0 || n.LoginLater != 1 {
+		if n := ts.Snapshot(); n.Logins != 1 || n.LoginFailed != 0 || n.LoginLater != 1 {
 			t.Errorf("%+v", n)
 		}
 	})

@@ -157,8 +157,8 @@ func TestHalfClose(t *testing.T) {
 			if network == "unix" && !strings.Contains(string(sink.taken()[0].content), "(local socket)") {
 				t.Errorf("content %.300q", sink.taken()[0].content)
 			}
-			if s.Counters().Messages != 50 {
-				t.Errorf("counters %+v", s.Counters())
+			if s.Snapshot().Messages != 50 {
+				t.Errorf("counters %+v", s.Snapshot())
 			}
 		})
 	}

@@ -107,7 +107,7 @@ func (ts *testServer) end(t *testing.T) {
 	if err := <-ts.served; err != nil {
 		t.Error(err)
 	}
-	if n := ts.Counters().Open; n != 0 {
+	if n := ts.Snapshot().Open; n != 0 {
 		t.Errorf("%d connections are open after the end", n)
 	}
 }

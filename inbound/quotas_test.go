@@ -236,7 +236,7 @@ func TestSizeOfWhatIsStored(t *testing.T) {
 		if len(taken) != 1 || taken[0].envelope.Size != int64(len(taken[0].content)) || !strings.Contains(ts.log.String(), fmt.Sprintf("size=%d ", len(taken[0].content))) {
 			t.Errorf("%d messages; log:\n%s", len(taken), ts.log.String())
 		}
-		if got := ts.Counters().Octets; got != taken[0].envelope.Size {
+		if got := ts.Snapshot().Octets; got != taken[0].envelope.Size {
 			t.Errorf("%d bytes are counted", got)
 		}
 	})

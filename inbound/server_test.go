@@ -49,7 +49,7 @@ func TestMessageIsTaken(t *testing.T) {
 		if !strings.Contains(ts.log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, ts.log)
 		}
-		if n := ts.Counters(); n.Messages != 1 || n.Recipients != 1 || n.Connections != 1 || n.Octets != m.envelope.Size {
+		if n := ts.Snapshot(); n.Messages != 1 || n.Recipients != 1 || n.Connections != 1 || n.Octets != m.envelope.Size {
 			t.Errorf("counters %+v", n)
 		}
 	})
@@ -113,8 +113,8 @@ func TestSinkFails(t *testing.T) {
 				if n := len(ts.sink.taken()); n != 0 {
 					t.Errorf("%d messages were taken", n)
 				}
-				if ts.Counters().Failures != 1 {
-					t.Errorf("counters %+v", ts.Counters())
+				if ts.Snapshot().Failures != 1 {
+					t.Errorf("counters %+v", ts.Snapshot())
 				}
 			})
 		})
@@ -159,8 +159,8 @@ func TestPanic(t *testing.T) {
 		synctest.Wait()
 		bystander.say("NOOP")
 		bystander.hear("250")
-		if ts.Counters().Panics != 1 || ts.sink.abortions() != 1 || !strings.Contains(ts.log.String(), "a bug") {
-			t.Errorf("counters %+v, log %s", ts.Counters(), ts.log)
+		if ts.Snapshot().Panics != 1 || ts.sink.abortions() != 1 || !strings.Contains(ts.log.String(), "a bug") {
+			t.Errorf("counters %+v, log %s", ts.Snapshot(), ts.log)
 		}
 		bystander.Close()
 		ts.end(t)
@@ -283,8 +283,8 @@ func TestEarlyTalker(t *testing.T) {
 		c.hear("250 ")
 		c.hear("221 ")
 		ts.end(t)
-		if ts.Counters().Early != 1 || !strings.Contains(ts.log.String(), "early talker") {
-			t.Errorf("counters %+v, log %s", ts.Counters(), ts.log)
+		if ts.Snapshot().Early != 1 || !strings.Contains(ts.log.String(), "early talker") {
+			t.Errorf("counters %+v, log %s", ts.Snapshot(), ts.log)
 		}
 	})
 }

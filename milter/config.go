@@ -97,7 +97,7 @@ func (m *Milter) Name() string { return m.cfg.Name }
 // Counters are facts about a milter since the start of the program.
 type Counters struct {
 	Connections int64 // to it
-	Messages    int64 // that it has seen to their end
+	Messages    int64 // that it has let pass, changed or not
 	Refused     int64 // clients, senders, recipients and messages refused by it for good
 	Deferred    int64 // the same for now
 	Discarded   int64 // messages
@@ -110,8 +110,9 @@ type counters struct {
 	connections, messages, refused, deferred, discarded, held, changed, failures atomic.Int64
 }
 
-// Counters returns the present values.
-func (m *Milter) Counters() Counters {
+// Snapshot returns the present values. It may be called at any time, and takes a few nanoseconds. Each value is
+// exact, but they are not of one moment.
+func (m *Milter) Snapshot() Counters {
 	c := &m.counters
 	return Counters{c.connections.Load(), c.messages.Load(), c.refused.Load(), c.deferred.Load(), c.discarded.Load(), c.held.Load(), c.changed.Load(), c.failures.Load()}
 }

@@ -46,7 +46,7 @@ func TestFailureLasts(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: replies %v, want %v", action, got, want)
 		}
-		if n := c.Milters[0].Counters().Failures; n != 1 {
+		if n := c.Milters[0].Snapshot().Failures; n != 1 {
 			t.Errorf("%s: %d failures", action, n)
 		}
 		// It is forgotten with the message.
@@ -76,7 +76,7 @@ func TestFullDiskInTheMiddle(t *testing.T) {
 	if _, _, err := s.Message(t.Context(), message(t, h, letter), true); !errors.Is(err, full) {
 		t.Fatal(err)
 	}
-	if j.text() != "" || c.Milters[0].Counters().Failures != 0 {
+	if j.text() != "" || c.Milters[0].Snapshot().Failures != 0 {
 		t.Errorf("the milter is blamed: %s", j.text())
 	}
 	h.Room = nil
@@ -188,7 +188,7 @@ func TestRestartBetweenMessages(t *testing.T) {
 		conns[i].Close()
 		mu.Unlock()
 	}
-	if n := c.Milters[0].Counters(); n.Connections != 3 || n.Messages != 3 || n.Failures != 0 {
+	if n := c.Milters[0].Snapshot(); n.Connections != 3 || n.Messages != 3 || n.Failures != 0 {
 		t.Errorf("%+v", n)
 	}
 	if got, want := f.seen(), strings.TrimSpace(strings.Repeat("O:12 D C:21 D H:12 D M:20 D R:24 D T:0 L:16 L:20 L:32 D N:0 B:8 D E:0 ", 3)); got != want {
@@ -199,7 +199,7 @@ func TestRestartBetweenMessages(t *testing.T) {
 		if got := submit(t, s, letter); got.reply != 554 {
 			t.Errorf("%c: %+v", command, got)
 		}
-		if n := c.Milters[0].Counters(); n.Failures != int64(i+1) || n.Connections != int64(4+2*i) {
+		if n := c.Milters[0].Snapshot(); n.Failures != int64(i+1) || n.Connections != int64(4+2*i) {
 			t.Errorf("%c: %+v\n%s", command, n, j.text())
 		}
 		f.follow(script{})

@@ -84,7 +84,7 @@ func TestGarbage(t *testing.T) {
 				if !strings.Contains(j.text(), c.why) || !strings.Contains(j.text(), action.String()) {
 					t.Errorf("%s: the log has %s", action, j.text())
 				}
-				if n := ch.Milters[0].Counters().Failures; n != 1 {
+				if n := ch.Milters[0].Snapshot().Failures; n != 1 {
 					t.Errorf("%s: %d failures", action, n)
 				}
 			}
@@ -230,7 +230,7 @@ func TestRest(t *testing.T) {
 	if _, err := m.open(context.Background()); !errors.Is(err, errResting) {
 		t.Error(err)
 	}
-	if n := m.Counters().Connections; n != 1 {
+	if n := m.Snapshot().Connections; n != 1 {
 		t.Errorf("%d connections", n)
 	}
 }

@@ -126,7 +126,7 @@ helo client.test TLSv1.3 TLS_AES_128_GCM_SHA256 128
 	if got := strings.Join(b.got, "\n") + "\n"; got != want {
 		t.Errorf("it received:\n%swant:\n%s", got, want)
 	}
-	if n := c.Milters[0].Counters(); n != (Counters{Connections: 1, Messages: 2, Held: 2, Changed: 2}) {
+	if n := c.Milters[0].Snapshot(); n != (Counters{Connections: 1, Messages: 2, Held: 2, Changed: 2}) {
 		t.Errorf("%+v", n)
 	}
 	if !strings.Contains(j.text(), "changes add_header=1 insert_header=2 change_header=2 replace_body change_sender add_recipient=1 remove_recipient=1 hold") && !strings.Contains(j.text(), "add_header=1 insert_header=2 change_header=2 replace_body change_sender add_recipient=1 remove_recipient=1 hold") {

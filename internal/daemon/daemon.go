@@ -219,7 +219,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 		return err
 	}
 	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, ReplyClass: d.replies.class}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, ReplyClass: d.replies.class}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	return err
 }
 
@@ -350,7 +350,7 @@ func (d *Daemon) install(r *routing) {
 	d.replies.p.Store(r.replies)
 	d.edits.Store(r.edits)
 	d.feedback.rules.Store(r.desk)
-	d.milters.known = r.known
+	d.milters.install(r.known)
 	d.credentials = r.credentials
 	d.verp.Store(r.verp)
 	d.bounces.Store(&r.bounces)

@@ -5,16 +5,59 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
 
+	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/milter"
 )
 
 // A milterSet is the milters in force.
 type milterSet struct {
 	known map[milter.Config]*milter.Milter
+	list  atomic.Pointer[[]*milter.Milter] // the same, by name
+}
+
+// install puts milters in force.
+func (s *milterSet) install(known map[milter.Config]*milter.Milter) {
+	list := slices.SortedFunc(maps.Values(known), func(a, b *milter.Milter) int { return strings.Compare(a.Name(), b.Name()) })
+	s.known = known
+	s.list.Store(&list)
+}
+
+// status returns what they have done.
+func (s *milterSet) status() (all []admin.MilterStatus) {
+	list := s.list.Load()
+	if list == nil {
+		return nil
+	}
+	for _, m := range *list {
+		c := m.Snapshot()
+		all = append(all, admin.MilterStatus{Name: m.Name(), Connections: c.Connections, Messages: c.Messages, Refused: c.Refused,
+			Deferred: c.Deferred, Discarded: c.Discarded, Held: c.Held, Changed: c.Changed, Failures: c.Failures})
+	}
+	return all
+}
+
+// intakeStatus returns what clients have brought.
+func (d *Daemon) intakeStatus() admin.IntakeStatus {
+	c := d.inbound.Snapshot()
+	s := admin.IntakeStatus{Open: c.Open, Sessions: c.Connections, Refused: c.Refused, Shed: c.Shed, Timeouts: c.Timeouts, Early: c.Early,
+		ProxyFailed: c.ProxyFailed, Messages: c.Messages, Recipients: c.Recipients, Octets: c.Octets, Refusals: map[string]int64{},
+		TLS: c.TLS, TLSFailed: c.TLSFailed, TLSRefused: c.TLSRefused, Logins: c.Logins, LoginFailed: c.LoginFailed, LoginLater: c.LoginLater,
+		Failures: c.Failures, Panics: c.Panics, Milters: d.milters.status()}
+	for reason, n := range c.Refusals {
+		if n > 0 {
+			s.Refusals[inbound.RefusalReason(reason).String()] = n
+		}
+	}
+	return s
 }
 
 // host returns the functions of this program that milters need. Contents that are too large for memory are written to

@@ -2,16 +2,21 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	library "github.com/d--j/go-milter"
 
+	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/internal/feed"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/internal/submit"
@@ -225,4 +230,43 @@ func TestMilterRemovesWithCopies(t *testing.T) {
 	r.settled()
 	box.copies().matches(t, copies{"empty-1 bob@x.test": 1, "empty-1 boss2@x.test": 1, "empty-1 spy@x.test": 1,
 		"other ann@x.test": 1, "other boss@x.test": 1, "other spy@x.test": 1})
+}
+
+// The status shows what clients have brought, what was refused them and why, and what milters have done. A reload
+// keeps the counts of a milter that stays.
+func TestIntakeStatus(t *testing.T) {
+	t.Parallel()
+	box := receive(t, sink.Config{})
+	var mu sync.Mutex
+	var seen []string
+	address, _ := startCensor(t, "One", &mu, &seen)
+	text := fmt.Sprintf("default_transport = \"smtp:[%s\"\nsmtp_permit_private_hosts = true\n[[milter]]\nname = \"censor\"\naddress = \"inet:%s\"\n", strings.Replace(box.address, ":", "]:", 1), address)
+	r := start(t, t.TempDir(), text)
+	r.feed(letter("first", "ann@x.test"))
+	c := r.dial()
+	if got := c.Send(letter("refuse-1", "ann@x.test")); got.Fate != feed.Refused {
+		t.Errorf("%+v", got)
+	}
+	c.Close()
+	r.settled()
+	if _, err := r.d.reload(configure(t, r.dir, text)); err != nil {
+		t.Fatal(err)
+	}
+	status := func() (s admin.Status) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		r.d.admin.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/v1/status", nil))
+		if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || s.Intake == nil {
+			t.Fatalf("%v in\n%s", err, w.Body)
+		}
+		return s
+	}
+	r.until("no session is open", func() bool { return status().Intake.Open == 0 })
+	in := status().Intake
+	if in.Sessions != 2 || in.Messages != 1 || in.Recipients != 1 || in.Octets == 0 || !maps.Equal(in.Refusals, map[string]int64{"policy": 1}) {
+		t.Errorf("%+v", in)
+	}
+	if want := []admin.MilterStatus{{Name: "censor", Connections: 2, Messages: 1, Refused: 1}}; !slices.Equal(in.Milters, want) {
+		t.Errorf("%+v, want %+v", in.Milters, want)
+	}
 }

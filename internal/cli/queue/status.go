@@ -2,9 +2,12 @@ package queue
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -54,6 +57,7 @@ func writeStatus(out io.Writer, s *admin.Status) {
 		human.Count(s.Core.Busy, "delivery"), coreText(&s.Core))
 	fmt.Fprintf(out, "So far  %s arrived, %s; recipients: %s sent, %s deferred, %s bounced\n", human.Count(s.Core.Arrived, "message"),
 		human.Count(s.Core.Deliveries, "delivery"), human.Number(s.Core.Sent), human.Number(s.Core.Deferred), human.Number(s.Core.Bounced))
+	writeIntake(out, s.Intake)
 	if s.Core.Unknown > 0 {
 		fmt.Fprintf(out, "Unknown %s after which a recipient may have the message or not: it was sent, and no reply came\n", human.Count(s.Core.Unknown, "attempt"))
 	}
@@ -171,4 +175,69 @@ func connectionsText(open, opening int) string {
 		text += ", " + human.Number(opening) + " being opened"
 	}
 	return text
+}
+
+// writeIntake writes what clients have brought, and what was refused; nothing if there are no clients.
+func writeIntake(out io.Writer, s *admin.IntakeStatus) {
+	if s == nil {
+		return
+	}
+	fmt.Fprintf(out, "Intake  %s open, %s so far; %s accepted for %s, %s%s\n", human.Count(s.Open, "session"), human.Number(s.Sessions),
+		human.Count(s.Messages, "message"), human.Count(s.Recipients, "recipient"), human.Bytes(s.Octets), refusalsText(s.Refusals))
+	if text := troubleText(s); text != "" {
+		fmt.Fprintf(out, "        %s\n", text)
+	}
+	for i := range s.Milters {
+		m := &s.Milters[i]
+		fmt.Fprintf(out, "Milter  %s: %s passed%s\n", human.Plain(m.Name), human.Count(m.Messages, "message"), countsText("; ",
+			named{"refused", m.Refused}, named{"deferred", m.Deferred}, named{"discarded", m.Discarded}, named{"held", m.Held}, named{"changed", m.Changed}, named{"failures", m.Failures}))
+	}
+}
+
+// A named is a number with a word behind it.
+type named struct {
+	name string
+	n    int64
+}
+
+// countsText returns the numbers that are not zero behind a text; "" if all are.
+func countsText(before string, all ...named) string {
+	var texts []string
+	for _, one := range all {
+		if one.n != 0 {
+			texts = append(texts, human.Number(one.n)+" "+one.name)
+		}
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return before + strings.Join(texts, ", ")
+}
+
+// refusalsText returns the refusals by reason, the most frequent first.
+func refusalsText(refusals map[string]int64) string {
+	var all []named
+	total := int64(0)
+	for name, n := range refusals {
+		all = append(all, named{human.Plain(name), n})
+		total += n
+	}
+	if total == 0 {
+		return ""
+	}
+	slices.SortFunc(all, func(a, b named) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.name, b.name)) })
+	return "; " + human.Count(total, "refusal") + countsText(": ", all...)
+}
+
+// troubleText returns what has kept clients from sending mail; "" if nothing has.
+func troubleText(s *admin.IntakeStatus) string {
+	var texts []string
+	for _, one := range []named{{"refused connection", s.Refused}, {"displaced session", s.Shed}, {"timeout", s.Timeouts},
+		{"early talker", s.Early}, {"bad PROXY header", s.ProxyFailed}, {"failed TLS handshake", s.TLSFailed}, {"refused TLS handshake", s.TLSRefused},
+		{"failed login", s.LoginFailed}, {"delayed login", s.LoginLater}, {"internal error", s.Failures}, {"crashed session", s.Panics}} {
+		if one.n != 0 {
+			texts = append(texts, human.Count(one.n, one.name))
+		}
+	}
+	return strings.Join(texts, ", ")
 }
