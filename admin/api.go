@@ -117,7 +117,11 @@ type Detail struct {
 	SMTPUTF8   bool                 `json:"smtputf8"`
 	TLS        string               `json:"tls_request,omitempty" enum:"required,optional" doc:"What the sender asks for on its way (RFC 8689): required by REQUIRETLS, optional by a header field TLS-Required: No."`
 	VERP       string               `json:"verp,omitempty" doc:"The delimiters of the recipient in the envelope sender of each transaction (VERP), followed by \"tag\" if there is a tag; absent if all transactions have the sender above."`
+	DeliverBy  *time.Time           `json:"deliver_by,omitempty" doc:"The time by which its sender wants it delivered (RFC 2852)."`
+	ByMode     string               `json:"deliver_by_mode,omitempty" enum:"notify,return" doc:"What happens if it is not: notify: its sender receives a report, and it is tried as before; return: it is returned."`
+	ByTrace    bool                 `json:"deliver_by_trace,omitempty" doc:"Whether its sender receives a report from each server that passes it on."`
 	Warned     bool                 `json:"warned" doc:"Whether a delay warning was sent to the sender."`
+	Late       bool                 `json:"late,omitempty" doc:"Whether the report was sent that deliver_by has passed."`
 	ClientAddr string               `json:"client_address,omitempty"`
 	ClientHelo string               `json:"client_helo,omitempty"`
 	Protocol   string               `json:"protocol,omitempty"`

@@ -172,6 +172,20 @@ func TestShowSaysWhatAMessageWaitsFor(t *testing.T) {
 	}
 }
 
+// A deadline is part of the detail; mail without one has none of these fields.
+func TestShowDeadline(t *testing.T) {
+	late := message(1, mail.AreaDeferred, "a@example.com", "j@example.net")
+	late.Envelope.By, late.Envelope.Late = mail.DeliverBy{At: noon, Mode: mail.ByNotify, Trace: true}, true
+	a := serve(t, admintest.New(late, message(2, mail.AreaIncoming, "a@example.com", "j@example.net")), admin.Config{})
+	d := get[admin.Detail](a, "GET", "/v1/messages/"+id(1).String(), "")
+	if d.DeliverBy == nil || d.DeliverBy.UnixNano() != int64(noon) || d.ByMode != "notify" || !d.ByTrace || !d.Late {
+		t.Errorf("%+v", d)
+	}
+	if d = get[admin.Detail](a, "GET", "/v1/messages/"+id(2).String(), ""); d.DeliverBy != nil || d.ByMode != "" || d.ByTrace || d.Late {
+		t.Errorf("%+v", d)
+	}
+}
+
 // Mail to many people has more recipients than fit into an answer; they are read
 // page by page, including settled ones.
 func TestShowPagesRecipients(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/rewrite"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // ListenerSubmission says what a listener completes and corrects in mail that mail programs submit
@@ -22,6 +23,8 @@ type ListenerSubmission struct {
 	Rewrite        shape.Opt[RewriteScope]  // unset: by purpose
 	Priority       shape.Opt[int]           // unset: MT-PRIORITY is not offered
 	FutureRelease  shape.Opt[time.Duration] // unset: by purpose; 0: not offered
+	DeliverBy      shape.Opt[bool]          // unset: by purpose
+	DeliverByMin   time.Duration
 }
 
 // A HeaderRule is a table [[header_rule]].
@@ -46,6 +49,12 @@ func submissionParameters() []parameter[Listener] {
 		define("future_release_max", opt(period(time.Second, limit[time.Duration]{max: inbound.FutureReleaseMax, zero: "not at all"})), func(l *Listener) *shape.Opt[time.Duration] { return &l.Submission.FutureRelease }, shape.Opt[time.Duration]{},
 			"The longest time for which clients may have a message held before it is sent, by HOLDFOR or HOLDUNTIL (RFC 4865), which are offered unless this is 0; by default, 30d on listeners of purpose submission and submissions, and 0 on others.",
 			"Set it to 0 if mail should never wait here for a date, to more for mail that is written long before, and on a listener of purpose relay only if all who reach it may fill the queue with mail that waits."),
+		define("deliver_by", opt(flag()), func(l *Listener) *shape.Opt[bool] { return &l.Submission.DeliverBy }, shape.Opt[bool]{},
+			"Whether clients may name the time by which a message must be delivered (BY, RFC 2852), when it is returned or its sender receives a report on the delay; without it, listeners of purpose submission and submissions offer that, and others do not.",
+			"Set it to true on a listener of purpose relay for servers and programs of your own, but not where strangers send mail: they can have reports sent to any address that they write in MAIL."),
+		define("deliver_by_min", period(time.Second, limit[time.Duration]{max: smtp.ByMax, zero: "any time"}), func(l *Listener) *time.Duration { return &l.Submission.DeliverByMin }, time.Duration(0),
+			"The shortest time after which clients may have a message returned by BY with R; less is refused.",
+			"Set it to what delivery takes when nothing is wrong, if mail that had no chance should be refused rather than returned."),
 	}
 }
 
@@ -58,6 +67,11 @@ func (l *Listener) futureRelease() time.Duration {
 		return l.Submission.FutureRelease.Or(0)
 	}
 	return l.Submission.FutureRelease.Or(standardFutureRelease).Truncate(time.Second)
+}
+
+// deliverBy reports whether clients of a listener may use BY.
+func (l *Listener) deliverBy() bool {
+	return l.Submission.DeliverBy.Or(l.Purpose != inbound.PurposeRelay)
 }
 
 // headerRuleParameters is the table of the parameters of [[header_rule]].

@@ -167,7 +167,7 @@ func (c *Config) AllListeners() []Listener {
 
 // Terms returns the listener for package inbound, without its socket.
 func (c *Config) Terms(l *Listener) inbound.Listener {
-	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Auth: c.UseOfAuth(l), Forwarders: l.Forwarders, Domain: l.Submission.CompleteDomain, Priority: l.Submission.Priority.Set, PriorityMax: int8(l.Submission.Priority.Or(0)), FutureRelease: l.futureRelease(), VERP: c.verpTerms(l), RequireTLS: c.SMTPD.RequireTLS, TLSOptional: c.SMTPD.TLSOptional, Limits: inbound.Limits{
+	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Auth: c.UseOfAuth(l), Forwarders: l.Forwarders, Domain: l.Submission.CompleteDomain, Priority: l.Submission.Priority.Set, PriorityMax: int8(l.Submission.Priority.Or(0)), FutureRelease: l.futureRelease(), DeliverBy: l.deliverBy(), DeliverByMin: l.Submission.DeliverByMin.Truncate(time.Second), VERP: c.verpTerms(l), RequireTLS: c.SMTPD.RequireTLS, TLSOptional: c.SMTPD.TLSOptional, Limits: inbound.Limits{
 		Connections:       l.Limits.Connections.Or(0),
 		ClientConnections: optNone(l.Limits.ClientConnections),
 		Recipients:        optNone(l.Limits.Recipients),

@@ -54,13 +54,13 @@ key = "/k"
 `)
 	want := []inbound.Listener{
 		{Name: "[::]:25", EarlyTalkers: inbound.EarlyReject, Use: inbound.TLSMay},
-		{Name: "submission", Purpose: inbound.PurposeSubmission, FutureRelease: 30 * 24 * time.Hour, Use: inbound.TLSRequire, Limits: inbound.Limits{Connections: 7, ClientConnections: inbound.Unlimited,
+		{Name: "submission", Purpose: inbound.PurposeSubmission, FutureRelease: 30 * 24 * time.Hour, DeliverBy: true, Use: inbound.TLSRequire, Limits: inbound.Limits{Connections: 7, ClientConnections: inbound.Unlimited,
 			Recipients: 100, Size: inbound.Unlimited, CommandTimeout: time.Minute, GreetPause: -1}},
 		{Name: "[::]:2525", Use: inbound.TLSMay, Forwarders: inbound.Forwarders{Proxy: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")},
 			XClient: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}, XForward: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},
 		{Name: "unix:/run/x.sock", VERP: inbound.VERP{Unix: true}},
-		{Name: "smtps", Purpose: inbound.PurposeSubmissions, FutureRelease: 30 * 24 * time.Hour, Use: inbound.TLSImplicit},
-		{Name: "closed", Purpose: inbound.PurposeSubmission, FutureRelease: 30 * 24 * time.Hour},
+		{Name: "smtps", Purpose: inbound.PurposeSubmissions, FutureRelease: 30 * 24 * time.Hour, DeliverBy: true, Use: inbound.TLSImplicit},
+		{Name: "closed", Purpose: inbound.PurposeSubmission, FutureRelease: 30 * 24 * time.Hour, DeliverBy: true},
 	}
 	for i := range want {
 		want[i].RequireTLS, want[i].TLSOptional = true, true

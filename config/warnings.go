@@ -67,6 +67,9 @@ func (w *warner) listeners() {
 		if l.Purpose == inbound.PurposeRelay && l.futureRelease() > 0 && len(w.c.RelayDomains) > 0 {
 			w.about(fullName(fullName(tableListener, l.Name), "future_release_max"), "strangers who send to relay_domains may have their mail kept in your queue, too; RFC 4865 is for submission")
 		}
+		if l.Purpose == inbound.PurposeRelay && l.deliverBy() && len(w.c.RelayDomains) > 0 {
+			w.about(fullName(fullName(tableListener, l.Name), "deliver_by"), "strangers who send to relay_domains may have reports on their mail sent to whomever they name as its sender, as soon as it is late or passed on")
+		}
 		if l.Purpose == inbound.PurposeRelay && l.Submission.Priority.Or(0) > 0 && len(w.c.RelayDomains) > 0 {
 			w.about(fullName(fullName(tableListener, l.Name), "mt_priority_max"), "strangers who send to relay_domains may ask for this priority, too; RFC 6710 has positive ones for clients that are authorized")
 		}

@@ -146,7 +146,7 @@ func (d *Driver) logNote(n qmgr.Note) {
 	switch n.Kind {
 	case qmgr.NoteRemoved, qmgr.NoteDuplicate:
 		level = slog.LevelDebug
-	case qmgr.NoteDead, qmgr.NoteExpired, qmgr.NoteWithdrawn:
+	case qmgr.NoteDead, qmgr.NoteExpired, qmgr.NoteOverdue, qmgr.NoteWithdrawn:
 		level = slog.LevelWarn
 	case qmgr.NoteCorrupt, qmgr.NoteMixed:
 		level = slog.LevelError

@@ -24,6 +24,7 @@ func (r Report) Clean() Report {
 	r.Received = parsePeer(r.Received).String()
 	r.Date = cleanInstant(r.Date)
 	r.Arrived = cleanInstant(r.Arrived)
+	r.Deadline = cleanInstant(r.Deadline)
 	recipients := make([]Recipient, len(r.Recipients))
 	for i := range r.Recipients {
 		recipients[i] = r.Recipients[i].Clean()

@@ -130,6 +130,7 @@ func (r *Report) parseStatus(content []byte) (bool, error) {
 	r.EnvID = f.get("Original-Envelope-Id")
 	r.Received = parsePeerField(afterType(f.get("Received-From-MTA"))).String()
 	r.Arrived = parseDate(f.get("Arrival-Date"))
+	r.Deadline = parseDate(f.get("Deliver-By-Date"))
 	if id, err := mail.ParseQueueID(f.get(fieldQueueID)); err == nil {
 		r.QueueID = id
 	}

@@ -77,6 +77,7 @@ func reports() *rapid.Generator[Report] {
 			EnvID:      hostile().Draw(t, "envid"),
 			Received:   hostile().Draw(t, "received"),
 			Arrived:    instants().Draw(t, "arrived"),
+			Deadline:   instants().Draw(t, "deadline"),
 			Recipients: rapid.SliceOfN(recipients(), 1, 4).Draw(t, "recipients"),
 		}
 	})

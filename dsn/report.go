@@ -14,6 +14,7 @@ type Report struct {
 	EnvID    string       // Original-Envelope-Id, xtext decoded; "" if the sender gave none
 	Received string       // Received-From-MTA, as "name[address]"; "" writes none
 	Arrived  mail.Instant // Arrival-Date; 0 writes none
+	Deadline mail.Instant // Deliver-By-Date (RFC 2852 5); 0 writes none
 	Release  mail.Instant // Future-Release-Request (RFC 4865 5.1.2); 0 writes none
 
 	Recipients []Recipient

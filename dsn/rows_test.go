@@ -74,7 +74,24 @@ func TestD07MessageFields(t *testing.T) {
 	r.Arrived, r.Received = 0, ""
 	report = compose(t, r, Original{})
 	has(t, report, "Original-Envelope-Id: Ab+=c\r\n")
-	hasNot(t, report, "Arrival-Date", "Received-From-MTA", "Future-Release-Request")
+	hasNot(t, report, "Arrival-Date", "Received-From-MTA", "Future-Release-Request", "Deliver-By-Date")
+}
+
+// RFC 2852 5: a report on a message with a deadline has it, after the date of its arrival. One that says that the message
+// was passed on is not the last word (4.1.4).
+func TestD12Deadline(t *testing.T) {
+	r := reportOn(RecipientOf(outcome("bob@example.net", mail.ReportRelayed, mail.Reply{Code: 250, Status: mail.Status{Class: 2}, Text: "ok", By: "mx"}), 0))
+	r.Deadline = r.Arrived.Add(2 * time.Minute)
+	report := compose(t, r, Original{})
+	has(t, report, "Arrival-Date: Sat, 21 Nov 2026 10:00:00 +0000\r\nDeliver-By-Date: Sat, 21 Nov 2026 10:02:00 +0000\r\n",
+		"It was passed on for this recipient to another mail server")
+	if strings.Contains(report, "no further report") {
+		t.Errorf("it is the last one:\n%s", report)
+	}
+	got, _, err := Parse(strings.NewReader(report))
+	if err != nil || got.Deadline != r.Deadline {
+		t.Errorf("read again: %v, %v", got.Deadline, err)
+	}
 }
 
 // RFC 4865 5.1.2: a report says until when the sender had the message kept.

@@ -18,6 +18,9 @@ func (o *output) status(r Report, utf8OK bool) {
 	if r.Arrived != 0 {
 		o.field("Arrival-Date", FormatDate(r.Arrived))
 	}
+	if r.Deadline != 0 {
+		o.field("Deliver-By-Date", FormatDate(r.Deadline))
+	}
 	if r.Release != 0 {
 		o.field("Future-Release-Request", "until;"+smtp.FormatHoldUntil(r.Release))
 	}

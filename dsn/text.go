@@ -26,7 +26,7 @@ func (c Composer) explain(r Report, o Original) []byte {
 		if count == 0 {
 			continue
 		}
-		p.paragraph(opening(kind, count, until))
+		p.paragraph(opening(r, kind, count, until))
 		for _, g := range groups {
 			p.group(r.Recipients, g, kind)
 		}
@@ -52,7 +52,7 @@ func (p *prose) greeting(r Report) {
 }
 
 // opening returns the first sentence; there is one wording for each kind.
-func opening(kind mail.ReportKind, count int, until mail.Instant) string {
+func opening(r Report, kind mail.ReportKind, count int, until mail.Instant) string {
 	whom := "this recipient"
 	if count > 1 {
 		whom = fmt.Sprintf("these %d recipients", count)
@@ -67,6 +67,10 @@ func opening(kind mail.ReportKind, count int, until mail.Instant) string {
 		}
 		return text + ", and you will get another report if that fails."
 	case mail.ReportRelayed:
+		if r.Deadline != 0 { // others may follow (RFC 2852 4.1.4)
+			return "It was passed on for " + whom + " to another mail server, which has accepted it. " +
+				"This report is for your information, since the message was to be delivered by " + FormatDate(r.Deadline) + ":"
+		}
 		return "It was passed on for " + whom + " to a mail server that sends no reports of its own. " +
 			"That server has accepted it. You will get no further report on whether it arrives:"
 	}

@@ -46,7 +46,7 @@ type connection struct {
 	output   *outputBuffer // nil while there is nothing to write
 	out      []byte        // replies not yet written
 	draft    Draft         // nil while none is open
-	release  mail.Instant  // of the draft: until when the client has it kept; 0 if it is sent at once
+	dates    dates         // of the draft
 	edits    editing       // of the draft
 	origin   *flow.Client  // of all messages
 	rules    *flow.Rules   // by which the message is classified; nil: it is not
@@ -166,7 +166,7 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 		c.session.Answer(refusal)
 		return
 	}
-	release, refusal := c.releaseOf(r.Hold)
+	dates, refusal := c.datesOf(r)
 	if !refusal.IsZero() {
 		c.session.Answer(refusal)
 		return
@@ -198,7 +198,7 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 		return
 	}
 	now := time.Now()
-	c.draft, c.release = draft, release
+	c.draft, c.dates = draft, dates
 	c.beginHeader(now)
 	c.rules = rules
 	c.session.Watch(c.rules.Watch())
@@ -274,8 +274,13 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 	if e.TLS == mail.TLSUnset && c.rules != nil && c.terms.TLSOptional && c.rules.TLSOptional(r.Fields) {
 		e.TLS = mail.TLSOptional
 	}
-	if e.Arrived = instant(time.Now()); c.release > e.Arrived {
-		e.Release = c.release
+	e.Arrived, e.By = instant(time.Now()), c.dates.by
+	if c.dates.release > e.Arrived {
+		e.Release = c.dates.release
+	}
+	if e.By.Returns(e.Arrived) { // the content has taken longer
+		draft.Abort()
+		return mail.Reply{Code: 554, Status: mail.Status{Class: 5, Subject: 4, Detail: 7}, Text: "Error: delivery time expired"}
 	}
 	e.Size = draft.Finish(&c.client, &e)
 	retract, refusal, err := c.admit(&e, draft)
@@ -298,25 +303,36 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		logline.Log(c.server.cfg.Logger, slog.LevelInfo, "accepted",
 			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.name()),
 			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
-			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), kept(e.Release), c.loggedIn(), c.secured(), asks(e.TLS), personal(e.VERP), forwarded(&r.Forwarded), heldFor(hold))
+			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), kept(e.Release), deadline(e.By), c.loggedIn(), c.secured(), asks(e.TLS), personal(e.VERP), forwarded(&r.Forwarded), heldFor(hold))
 	}
 	return mail.Reply{}
 }
 
 func instant(t time.Time) mail.Instant { return mail.Instant(t.UnixNano()) }
 
-// releaseOf returns until when a client has a message kept, or why it may not.
-func (c *connection) releaseOf(h smtp.Hold) (mail.Instant, mail.Reply) {
-	if h.IsZero() {
-		return 0, mail.Reply{}
+// dates are the dates of MAIL.
+type dates struct {
+	release mail.Instant   // until when it is kept; 0 if it is sent at once
+	by      mail.DeliverBy // its deadline
+}
+
+// datesOf returns the dates of a message, or why it may not have them.
+func (c *connection) datesOf(r *server.Begin) (d dates, refusal mail.Reply) {
+	if r.Hold.IsZero() && r.By.Mode == mail.ByNone {
+		return dates{}, mail.Reply{}
+	}
+	refuse := func(format string, args ...any) (dates, mail.Reply) {
+		return dates{}, mail.Reply{Code: 501, Status: mail.Status{Class: 5, Subject: 5, Detail: 4}, Text: fmt.Sprintf(format, args...)}
 	}
 	now, most := instant(time.Now()), c.terms.FutureRelease
-	until := h.At(now)
-	if until > now.Add(most) {
-		return 0, mail.Reply{Code: 501, Status: mail.Status{Class: 5, Subject: 5, Detail: 4}, // RFC 4865 4
-			Text: fmt.Sprintf("Error: mail is kept for at most %d seconds, now until %s", most/time.Second, smtp.FormatHoldUntil(now.Add(most)))}
+	d = dates{r.Hold.At(now), r.By.Deadline(now)}
+	switch {
+	case d.release > now.Add(most): // RFC 4865 4
+		return refuse("Error: mail is kept for at most %d seconds, now until %s", most/time.Second, smtp.FormatHoldUntil(now.Add(most)))
+	case d.by.Mode != mail.ByNone && d.release > d.by.At: // RFC 4865 5.2.2
+		return refuse("Error: it would be kept until %s, and must be delivered by %s", smtp.FormatHoldUntil(d.release), smtp.FormatHoldUntil(d.by.At))
 	}
-	return until, mail.Reply{}
+	return d, mail.Reply{}
 }
 
 // kept returns until when a message is kept for the log, nothing if it is sent at once.
@@ -325,6 +341,14 @@ func kept(until mail.Instant) slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.String("until", smtp.FormatHoldUntil(until))
+}
+
+// deadline returns the deadline of a message for the log, nothing if it has none.
+func deadline(by mail.DeliverBy) slog.Attr {
+	if by.Mode == mail.ByNone {
+		return slog.Attr{}
+	}
+	return slog.String("deliver_by", smtp.FormatHoldUntil(by.At)+";"+smtp.ByModeText(by.Mode, by.Trace))
 }
 
 // secured returns what was negotiated by TLS for the log, nothing without TLS.

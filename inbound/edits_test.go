@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/rewrite"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // startEditing runs a server whose listener has a name, with edits for it.
@@ -246,6 +248,76 @@ func TestPriority(t *testing.T) {
 		c.hear("555 5.5.4")
 		c.hear("221")
 		ts.end(t)
+	})
+}
+
+// A program says by when a message is to be delivered, from MAIL on; not before the date from which on it may be sent, nor
+// when its content comes too late. What is due is in the envelope and in the log.
+func TestDeliverBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{}, nil, EarlyLog)
+		ts.SetListeners(Listener{Listener: ts.listener, DeliverBy: true, DeliverByMin: 10 * time.Second, FutureRelease: time.Hour})
+		began := instant(time.Now()) // of virtual time
+		for _, test := range []struct {
+			parameters string
+			content    time.Duration // for which its content lets wait
+			reply      string        // to MAIL, or to the end of the content
+			want       mail.DeliverBy
+			release    time.Duration
+		}{
+			{" BY=10;R", 0, "250 2.0.0", mail.DeliverBy{At: began.Add(10 * time.Second), Mode: mail.ByReturn}, 0},
+			{" BY=10;RT", 9 * time.Second, "250 2.0.0", mail.DeliverBy{At: began.Add(10 * time.Second), Mode: mail.ByReturn, Trace: true}, 0},
+			{" BY=10;R", 10 * time.Second, "554 5.4.7 Error: delivery time expired", mail.DeliverBy{}, 0},
+			{" BY=1;N", 10 * time.Second, "250 2.0.0", mail.DeliverBy{At: began.Add(time.Second), Mode: mail.ByNotify}, 0},
+			{" BY=-1;N", 0, "250 2.0.0", mail.DeliverBy{At: began.Add(-time.Second), Mode: mail.ByNotify}, 0},
+			{" BY=9;R", 0, "555 5.5.4", mail.DeliverBy{}, 0},
+			{" BY=60;R HOLDFOR=60", 0, "250 2.0.0", mail.DeliverBy{At: began.Add(time.Minute), Mode: mail.ByReturn}, time.Minute},
+			{" BY=60;R HOLDFOR=61", 0, "501 5.5.4 Error: it would be kept until", mail.DeliverBy{}, 0},
+			{" HOLDUNTIL=then BY=59;N", 0, "501 5.5.4 Error: it would be kept until", mail.DeliverBy{}, 0},
+			{" HOLDUNTIL=then BY=60;N", 0, "250 2.0.0", mail.DeliverBy{At: began.Add(time.Minute), Mode: mail.ByNotify}, time.Minute},
+			{" HOLDFOR=60", 0, "250 2.0.0", mail.DeliverBy{}, time.Minute},
+			{" BY=60;R HOLDFOR=3601", 0, "501 5.5.4 Error: mail is kept for at most 3600", mail.DeliverBy{}, 0},
+			{"", 0, "250 2.0.0", mail.DeliverBy{}, 0},
+		} {
+			before, now := len(ts.sink.taken()), instant(time.Now())
+			c := ts.dial(t, "127.0.0.1")
+			c.hello()
+			c.say("MAIL FROM:<a@a.example>" + strings.Replace(test.parameters, "then", smtp.FormatHoldUntil(now.Add(time.Minute)), 1))
+			if strings.HasPrefix(test.reply, "5") && !strings.HasPrefix(test.reply, "554") {
+				c.hear(test.reply)
+				c.say("QUIT")
+				c.hear("221")
+				continue
+			}
+			c.hear("250")
+			c.say("RCPT TO:<b@b.example>", "DATA")
+			c.hear("250")
+			c.hear("354")
+			time.Sleep(test.content)
+			c.say("X: y", "", ".")
+			c.hear(test.reply)
+			c.say("QUIT")
+			c.hear("221")
+			all := ts.sink.taken()
+			if strings.HasPrefix(test.reply, "5") {
+				if len(all) != before {
+					t.Errorf("%+v is accepted", test)
+				}
+				continue
+			}
+			e := all[len(all)-1].envelope
+			want := test.want
+			if want.Mode != mail.ByNone {
+				want.At += now - began
+			}
+			if e.By != want || (e.Release != 0) != (test.release > 0) || e.Release > 0 && e.Release != now.Add(test.release) {
+				t.Errorf("%+v: %+v, kept until %v; want %+v", test, e.By, e.Release, want)
+			}
+		}
+		ts.end(t)
+		if log := ts.log.String(); !strings.Contains(log, "deliver_by="+smtp.FormatHoldUntil(began.Add(10*time.Second))+";R\n") || !strings.Contains(log, ";RT\n") {
+			t.Errorf("the log is\n%s", log)
+		}
 	})
 }
 

@@ -51,6 +51,11 @@ type Listener struct {
 	FutureRelease time.Duration
 	// VERP says to which clients XVERP is offered.
 	VERP VERP
+	// DeliverBy is whether clients may name a deadline for a message (RFC 2852), and
+	// DeliverByMin the shortest time that BY may have with R, in whole seconds and at most
+	// smtp.ByMax; 0 for any time.
+	DeliverBy    bool
+	DeliverByMin time.Duration
 	// Domain completes addresses of clients that give none, or one without a dot; "" does
 	// not. Only for submission (RFC 6409 4.2).
 	Domain string
@@ -156,6 +161,7 @@ func (l *Listener) Validate() error {
 	complain(l.Purpose > PurposeSubmissions, "no such purpose: %d", l.Purpose)
 	complain(l.PriorityMax < mail.PriorityMin || l.PriorityMax > mail.PriorityMax, "priority %d is not between %d and %d", l.PriorityMax, mail.PriorityMin, mail.PriorityMax)
 	complain(l.FutureRelease < 0 || l.FutureRelease > FutureReleaseMax || l.FutureRelease%time.Second != 0, "future release %s is not within 0 and %s, in seconds", l.FutureRelease, FutureReleaseMax)
+	complain(l.DeliverByMin < 0 || l.DeliverByMin > smtp.ByMax || l.DeliverByMin%time.Second != 0, "shortest time of delivery %s is not within 0 and %s, in seconds", l.DeliverByMin, smtp.ByMax)
 	complain(l.Limits.Connections < 0, "connection limit %d is negative", l.Limits.Connections)
 	complain(l.Limits.ClientConnections < Unlimited, "client connection limit %d is negative", l.Limits.ClientConnections)
 	complain(l.Limits.Recipients < Unlimited, "recipient limit %d is negative", l.Limits.Recipients)

@@ -281,6 +281,8 @@ func (t *terms) peer(addr netip.Addr) server.Peer {
 		VERP:        t.VERP.of(addr),
 		VERPFilter:  t.VERP.Filter,
 
+		DeliverBy:     t.DeliverBy,
+		DeliverByMin:  t.DeliverByMin,
 		FutureRelease: t.FutureRelease,
 	}
 	if p.FutureRelease > 0 {

@@ -49,7 +49,8 @@ func (d *Delivery) Demanded() string {
 type DeliveryResult struct {
 	// Outcomes has one element for each recipient of the Delivery, in the same
 	// order. Report is left ReportNone except for ReportRelayed and
-	// ReportDelivered where NOTIFY=SUCCESS requests one; the core sets
+	// ReportDelivered where NOTIFY=SUCCESS requests one, and for ReportRelayed where the
+	// message's deadline demands one (Envelope.ReportsRelay); the core sets
 	// ReportFailed itself.
 	Outcomes []Outcome
 	// Site is not zero when the nexthop as a whole could not be used: no

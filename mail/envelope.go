@@ -163,6 +163,31 @@ func ParseVERP(text string) (v VERP, err error) {
 	return VERP{Before: text[0], At: text[1], Tagged: text[2:] != ""}, nil
 }
 
+// A ByMode is what becomes of a message that has not been delivered by its deadline (RFC 2852).
+type ByMode uint8
+
+const (
+	ByNone   ByMode = iota // it has no deadline
+	ByNotify               // N: its sender receives a report on the delay, and it is tried as before
+	ByReturn               // R: it is not tried any more, and its sender gets it back
+)
+
+// String returns "", "notify" or "return".
+func (m ByMode) String() string { return [...]string{"", "notify", "return"}[m] }
+
+// A DeliverBy is the deadline of a message (BY, RFC 2852 4). The zero DeliverBy is
+// that of mail without a deadline.
+type DeliverBy struct {
+	// At is the deadline. With ByNotify it may have passed when the message arrives.
+	At   Instant
+	Mode ByMode
+	// Trace asks each server that passes the message on to report that it has.
+	Trace bool
+}
+
+// Returns reports whether the message must not be tried any more.
+func (b DeliverBy) Returns(now Instant) bool { return b.Mode == ByReturn && now >= b.At }
+
 // The lowest and the highest Envelope.Priority (RFC 6710 3).
 const (
 	PriorityMin = -9
@@ -174,6 +199,22 @@ const ProtoLocal = "LOCAL"
 
 // IsReport reports whether the message is a report made by the program itself.
 func (e *Envelope) IsReport() bool { return e.Sender == "" && e.Client.Proto == ProtoLocal }
+
+// BecomesLate reports whether a report is due when the deadline of the message passes. None is if it
+// had passed when the message arrived: a server that the message came from has reported that
+// (RFC 2852 4.1.3).
+func (e *Envelope) BecomesLate() bool {
+	return e.By.Mode == ByNotify && e.By.At > e.Arrived && !e.Late && e.Sender != ""
+}
+
+// ReportsRelay reports whether the sender receives a report that a message with a deadline was passed on
+// for a recipient at an instant, to a server that has taken the deadline over or not (RFC 2852 4.1.4).
+func (e *Envelope) ReportsRelay(r *Recipient, taken bool, at Instant) bool {
+	if e.Sender == "" || r.Notify&NotifyNever != 0 {
+		return false
+	}
+	return e.By.Trace || e.By.Mode == ByNotify && !taken && at < e.By.At
+}
 
 // Since returns the instant from which the age of the message counts, for retries and
 // for its lifetime: its arrival, or the end of the time for which the sender had it kept.
@@ -188,7 +229,7 @@ type Client struct {
 
 // An Envelope is everything known of a message except its recipients and its
 // content. It never changes once the message is accepted, except for the
-// three fields at the end, which the spool updates.
+// fields at the end, which the spool updates.
 type Envelope struct {
 	ID       QueueID
 	Sender   Address // the reverse path; "" is the null sender
@@ -202,7 +243,8 @@ type Envelope struct {
 	// Release is until when the sender has the message kept before it is tried first
 	// (RFC 4865), or when an operator released or held it before that; 0 if it was to be sent at once.
 	Release    Instant
-	Size       int64 // octets of content, CRLF line ends counted
+	By         DeliverBy // its deadline (RFC 2852)
+	Size       int64     // octets of content, CRLF line ends counted
 	Recipients uint32
 	Arrived    Instant // when the content was complete
 	Client     Client
@@ -211,6 +253,7 @@ type Envelope struct {
 	Attempts    uint32  // rounds that ended with something to retry
 	LastAttempt Instant // when the last such round ended; 0 if none
 	Warned      bool    // the delay report was made
+	Late        bool    // the report was made that the deadline of a message with ByNotify has passed
 }
 
 // A Recipient is one RCPT of a message.

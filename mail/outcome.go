@@ -47,7 +47,7 @@ const (
 	ReportFailed               // "failed"
 	ReportDelayed              // "delayed"
 	ReportDelivered            // "delivered": one of our transports made the final delivery
-	ReportRelayed              // "relayed": the next hop does not support DSN
+	ReportRelayed              // "relayed": the next hop does not support DSN, or the message has a deadline
 )
 
 // String returns the Action field's value.

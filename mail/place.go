@@ -120,8 +120,8 @@ const (
 	// ChangeRelease moves a held message to AreaDeferred, due at Due, and also one
 	// in AreaCorrupt if it is completely readable. It leaves other messages alone.
 	ChangeRelease
-	// ChangeExpire stores Outcomes, then sets every unsettled recipient to Failed
-	// with Expired. The last reply stays unchanged, or becomes 550 5.4.7 if there
+	// ChangeExpire stores Outcomes, then sets every unsettled recipient, except those in
+	// Except, to Failed with Expired. The last reply stays unchanged, or becomes 550 5.4.7 if there
 	// was none. Report is set where NOTIFY asks for it or the sender is null; in the
 	// latter case no report goes to a sender, but one may go to an operator (a
 	// double bounce).
@@ -138,11 +138,13 @@ const (
 	// instant: one that its sender had kept (Envelope.Release) moves to AreaDeferred, due
 	// at At; another one is removed. It leaves other messages alone.
 	ChangeLapse
+	// ChangeLate is ChangeWarn on account of a deadline (ByNotify): it sets Late instead of Warned.
+	ChangeLate
 )
 
 // String returns the operation's name.
 func (op ChangeOp) String() string {
-	return [...]string{"", "record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt", "lapse"}[op]
+	return [...]string{"", "record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt", "lapse", "late"}[op]
 }
 
 // A Change is one durable step in the life of one message. If the message is no
@@ -155,7 +157,8 @@ type Change struct {
 	Due      Instant
 	At       Instant
 	Reason   string
-	Splits   []Split // carried out after Outcomes and before Op; not with ChangeRemove
+	Splits   []Split  // carried out after Outcomes and before Op; not with ChangeRemove
+	Except   []uint32 // ChangeExpire: recipients that are left as they are, by index, sorted
 }
 
 // A Split moves recipients of a message to a new message, which is held. The new

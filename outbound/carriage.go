@@ -41,6 +41,8 @@ func (k *Conn) start(ctx context.Context, l letter) {
 	}
 	c.tx.Recipients, c.tx.Callout = l.delivery.Recipients, l.delivery.Callout
 	c.tx.RequireTLS = k.requires && l.delivery.Envelope.TLS == mail.TLSRequired
+	c.tx.StrictBy = k.line.config.DeliverByStrict
+	k.line.session.Tick(mail.Instant(c.began.UnixNano()))
 	k.line.session.Start(&c.tx)
 }
 
@@ -80,6 +82,7 @@ func (k *Conn) supply(t *client.Transaction) (last bool) {
 		k.line.session.Withhold()
 		return false
 	}
+	k.line.tick()
 	k.line.session.Supply(piece, last)
 	return last
 }
@@ -133,13 +136,7 @@ func (k *Conn) outcome(c *carriage, i int) mail.Outcome {
 	o := mail.Outcome{Index: rcpt.Index, Result: mail.Deferred, Reply: r.Reply}
 	switch r.Verdict {
 	case client.Delivered:
-		o.Result = mail.Delivered
-		if rcpt.Notify.Success() && !k.line.session.Caps().DSN && c.delivery.Envelope.Sender != "" {
-			o.Report = mail.ReportRelayed
-			if k.line.config.LMTP { // into the mailbox
-				o.Report = mail.ReportDelivered
-			}
-		}
+		o.Result, o.Report = mail.Delivered, k.reportOn(c, rcpt)
 	case client.Failed:
 		o.Result = mail.Failed
 	case client.Again:
@@ -152,6 +149,19 @@ func (k *Conn) outcome(c *carriage, i int) mail.Outcome {
 		o.Result, o.Unknown = mail.Deferred, true
 	}
 	return o
+}
+
+// reportOn returns the report that a sender receives when the server has taken a message for a recipient.
+func (k *Conn) reportOn(c *carriage, rcpt *mail.Recipient) mail.ReportKind {
+	e := &c.delivery.Envelope
+	wanted := rcpt.Notify.Success() && !k.line.session.Caps().DSN && e.Sender != ""
+	switch {
+	case wanted && k.line.config.LMTP: // into the mailbox
+		return mail.ReportDelivered
+	case wanted, !k.line.config.LMTP && e.ReportsRelay(rcpt, c.tx.TookDeadline(), mail.Instant(c.began.UnixNano())):
+		return mail.ReportRelayed
+	}
+	return mail.ReportNone
 }
 
 // learn updates the state of the connection and the counters after a transaction.

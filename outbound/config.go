@@ -83,6 +83,9 @@ type TransportConfig struct {
 	// PermitPrivateHosts allows addresses that are not public. Set it on a
 	// transport for internal mail.
 	PermitPrivateHosts bool
+	// DeliverByStrict returns mail of mode ByReturn (RFC 2852) if the server does not promise to keep its deadline.
+	// Without it such mail is sent, with its deadline if the server takes that.
+	DeliverByStrict bool
 	// BindAddress is the source address of connections (default: the system
 	// chooses).
 	BindAddress netip.Addr

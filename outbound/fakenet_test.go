@@ -280,7 +280,14 @@ func (c *fakeConn) serve() {
 			return
 		}
 		verb, arg, _ := strings.Cut(line, " ")
-		c.verbs = append(c.verbs, verb)
+		said := verb
+		for _, parameter := range []string{"BY=", "NOTIFY="} {
+			if _, value, given := strings.Cut(arg, " "+parameter); given {
+				value, _, _ = strings.Cut(value, " ")
+				said += " " + parameter + value
+			}
+		}
+		c.verbs = append(c.verbs, said)
 		switch verb {
 		case "EHLO", "LHLO":
 			c.speak("ehlo", "250-mx|250 PIPELINING")

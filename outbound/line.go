@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/client"
 )
 
@@ -118,6 +119,7 @@ func (l *line) receive() {
 	late := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
 	l.spent = l.spent || late
 	l.mu.Unlock()
+	l.tick()
 	l.session.Feed(l.in[:n])
 	switch {
 	case err == nil:
@@ -125,6 +127,13 @@ func (l *line) receive() {
 		l.fail(client.LossClosed)
 	case !l.limit.IsZero() && !time.Now().Before(l.limit):
 		l.fail(client.LossTimeout)
+	}
+}
+
+// tick gives the session the time if the MAIL of a message with a deadline may be written next.
+func (l *line) tick() {
+	if l.session.Timed() {
+		l.session.Tick(mail.Instant(time.Now().UnixNano()))
 	}
 }
 
@@ -280,6 +289,7 @@ func (l *line) hearOut(why client.Loss) {
 	l.sock.SetReadDeadline(time.Now().Add(lastWords)) // if that fails, so does the read
 	for total := 0; !l.session.Over() && total < pieceSize; {
 		n, err := l.read()
+		l.tick()
 		l.session.Feed(l.in[:n])
 		total += n
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // The scripts in testdata are small worlds: each block has servers, a zone and
@@ -104,6 +105,10 @@ func (w *world) configure(t *testing.T, l *golden.Line) {
 	}
 	for _, word := range l.Words {
 		switch word {
+		case "deliver_by_strict":
+			c.DeliverByStrict = true
+		case "lmtp":
+			c.LMTP = true
 		case "permit_private_hosts":
 			c.PermitPrivateHosts = true
 		case "keep_order":
@@ -198,11 +203,22 @@ func (w *world) message(t *testing.T, l *golden.Line) mail.Delivery {
 			content.inFile, content.readErr = true, errors.New("checksum")
 		case "success":
 			notify = mail.NotifySuccess
+		case "failure":
+			notify = mail.NotifyFailure
+		case "never":
+			notify = mail.NotifyNever
 		case "callout": // and no spool has heard of it
 			d.Callout, d.Envelope.ID, d.Envelope.Sender, content.openErr = true, mail.CalloutID(1), "", errors.New("no such body")
 		default:
 			t.Fatalf("%s: unknown word %s", l.Pos, word)
 		}
+	}
+	if text := l.Str("by", ""); text != "" {
+		by, ok := smtp.ParseBy([]byte(text))
+		if !ok {
+			t.Fatalf("%s: by=%s", l.Pos, text)
+		}
+		d.Envelope.By = by.Deadline(now())
 	}
 	d.Envelope.Size = int64(len(content.data))
 	w.store[d.Envelope.ID] = content

@@ -210,8 +210,10 @@ func (p *program) report(d *mail.Delivery, r *mail.DeliveryResult) {
 		kind = mail.ReportDelivered
 	}
 	for i := range r.Outcomes {
-		if r.Outcomes[i].Result == mail.Delivered && d.Recipients[i].Notify.Success() && d.Envelope.Sender != "" {
-			r.Outcomes[i].Report = kind
+		o, rcpt := &r.Outcomes[i], &d.Recipients[i]
+		if o.Result == mail.Delivered && (rcpt.Notify.Success() && d.Envelope.Sender != "" ||
+			kind == mail.ReportRelayed && d.Envelope.ReportsRelay(rcpt, false, o.At)) { // RFC 2852 4.1.5
+			o.Report = kind
 		}
 	}
 }

@@ -424,6 +424,29 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// A program that is not the end passes mail on, and knows no deadlines (RFC 2852 4.1.5).
+func TestReportsOfDeadlines(t *testing.T) {
+	future, past := mail.Instant(time.Now().Add(time.Hour).UnixNano()), mail.Instant(1)
+	for _, test := range []struct {
+		flags  Flags
+		by     mail.DeliverBy
+		notify mail.Notify
+		want   mail.ReportKind
+	}{
+		{0, mail.DeliverBy{At: future, Mode: mail.ByNotify}, 0, mail.ReportRelayed}, {0, mail.DeliverBy{At: future, Mode: mail.ByNotify}, mail.NotifyNever, mail.ReportNone},
+		{0, mail.DeliverBy{At: past, Mode: mail.ByNotify}, 0, mail.ReportNone}, {0, mail.DeliverBy{At: past, Mode: mail.ByNotify, Trace: true}, 0, mail.ReportRelayed},
+		{0, mail.DeliverBy{At: future, Mode: mail.ByReturn}, 0, mail.ReportNone}, {FlagFinal, mail.DeliverBy{At: future, Mode: mail.ByNotify, Trace: true}, 0, mail.ReportNone},
+	} {
+		c := shell("exit 0")
+		c.Flags = test.flags
+		d := delivery("b@x")
+		d.Recipients[0].Notify, d.Envelope.By = test.notify, test.by
+		if r := newAgent(t, c, contents{1: "x\r\n"}).Deliver(t.Context(), d); r.Outcomes[0].Report != test.want {
+			t.Errorf("%+v: %v", test, r.Outcomes)
+		}
+	}
+}
+
 // Only root can run programs as other users, and no program is run as root.
 func TestUsers(t *testing.T) {
 	root := os.Geteuid() == 0

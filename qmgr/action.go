@@ -138,11 +138,13 @@ const (
 	NoteRule                          // a rule on replies has a destination rest, or lowers its limits, until At; Text has the rule and the reply
 	NoteWarmup                        // an operator's order about a warm-up; Text says what, and why not
 	NoteReleased                      // the time is over for which the sender had the message kept
+	NoteOverdue                       // the message's unsettled recipients were given up because of its deadline
+	NoteLate                          // the message's deadline has passed, and it goes on; its sender receives a report where NOTIFY allows it
 )
 
 // String returns the word that logs and traces show.
 func (k NoteKind) String() string {
-	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed", "withdrawn", "restored", "rule", "warmup", "released"}[k]
+	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed", "withdrawn", "restored", "rule", "warmup", "released", "overdue", "late"}[k]
 }
 
 // Feedback is what a destination's window has learned: the state after a

@@ -280,6 +280,7 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 	if m.letter = e.IsReport(); m.letter {
 		q.debts.letters++
 	}
+	q.awaitDeadline(m)
 	q.takeBatch(m, cut(batch, q.firstRead(m)))
 	q.attend(m)
 }
@@ -300,6 +301,9 @@ func (q *Qmgr) forget(m *message) {
 	q.comesFrom(m, intake.FromIncoming)
 	if m.account != nil {
 		q.admission.Leave(m.account)
+	}
+	if m.deadline.Heaped() {
+		q.deadlines.Remove(m)
 	}
 	delete(q.messages, m.ID)
 	q.unattend(m)

@@ -31,6 +31,7 @@ func (q *Qmgr) Check() {
 	q.checkAdmission()
 	q.checkFlows()
 	q.checkLapses()
+	q.checkDeadlines()
 	q.lookups.Check(q.routings(), q.InCore)
 	q.checkCallouts()
 	q.debts.check(q.messages)

@@ -28,7 +28,7 @@ import (
 // Mail that waits for lookups that take long has the same part of the core, all of it
 // together. What is more is parked (package intake). A message that cannot be parked,
 // since it has recipients in the spool that have not been read, or some that will be
-// tried again, or because it was parked before, has those deferred that wait for slow
+// tried again, or because it was parked before, or has a deadline, has those deferred that wait for slow
 // lookups.
 
 const (
@@ -116,7 +116,7 @@ func (q *Qmgr) makeWay(m *message) (leaving int) {
 	switch {
 	case m.stage != stageRunning || m.order != orderNone || m.awaits != 0 || m.Entries > 0:
 		return 0
-	case m.More || m.retry || m.unreported || m.returned || !q.lookups.HasParking():
+	case m.More || m.retry || m.unreported || m.returned || m.deadline.Heaped() || !q.lookups.HasParking():
 		q.putOffStalled(m)
 		return 1
 	case !m.routing.MayPark():

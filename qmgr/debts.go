@@ -35,6 +35,8 @@ type debts struct {
 	// others wait. They are opened to report, and stay where they are: the others are not
 	// to be tried for it, and a held message would have its sender wait for a release.
 	ordered []mail.QueueID
+	// running are messages in core that go on, and wait for a report because of their deadlines.
+	running []stayOf
 }
 
 const (
@@ -63,7 +65,7 @@ func (q *Qmgr) reportNow(m *message) bool {
 
 // parkable reports whether nothing is left to do for a message but to report.
 func (q *Qmgr) parkable(m *message) bool {
-	return !m.retry && !m.left && !m.More && !m.doubt && m.order == orderNone
+	return !m.retry && !m.left && !m.More && !m.doubt && (m.order == orderNone || m.order == orderReturn)
 }
 
 // askReport asks for the report on a message.
@@ -91,6 +93,7 @@ func (q *Qmgr) park(m *message) {
 // settleDebts opens parked messages whose turn has come.
 func (q *Qmgr) settleDebts() {
 	d := &q.debts
+	q.reportRunning()
 	for len(d.ordered) > 0 && !q.halt && q.hasRoom() && q.mayReport() && q.mayStart() {
 		id := d.ordered[0]
 		d.ordered = d.ordered[1:]
@@ -143,9 +146,9 @@ func (m *message) forReport() bool { return m.from == intake.FromDebt && m.order
 // idle reports whether no message waits for its turn to be reported on.
 func (d *debts) idle() bool { return d.head == len(d.line) && len(d.ordered) == 0 }
 
-// debtsWake is when a message is opened for its report although many reports wait.
+// debtsWake is when a message is reported on although many reports wait.
 func (q *Qmgr) debtsWake() mail.Instant {
-	if q.debts.idle() || q.halt || !q.hasRoom() {
+	if q.halt || len(q.debts.running) == 0 && (q.debts.idle() || !q.hasRoom()) {
 		return mail.Never
 	}
 	return q.debts.last.Add(reportEvery)

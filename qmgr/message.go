@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/minheap"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/callout"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
@@ -21,6 +22,10 @@ type message struct {
 	place   mail.Place
 	callout *callout.Callout // whose pseudo-message it is; nil for mail
 	held    int              // connections that carry entries of it, or are being opened for it
+
+	deadline minheap.Slot // in core.deadlines, until it passes
+	overdue  overdue
+	inLine   bool // in debts.running
 	stay
 	reading
 	round
@@ -69,6 +74,7 @@ type round struct {
 	changed    bool           // a change was made
 	failed     bool           // some recipient failed for good
 	doubt      bool           // some recipient may have the message, which will be held for that reason
+	gaveUp     bool           // recipients were given up because of its deadline
 }
 
 // orders is what operators want done with a message, and what that has left behind.
@@ -131,6 +137,7 @@ const (
 	orderRelease
 	orderRetry
 	orderSettle  // the round ends, so that some recipients can be given up
+	orderReturn  // not an operator's: the deadline has passed, and what is left is given up
 	orderCorrupt // not an operator's: the message is damaged
 )
 

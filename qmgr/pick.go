@@ -26,6 +26,7 @@ func (q *Qmgr) resume(m *message) {
 		return
 	}
 	q.paused = sched.Pause{}
+	q.runDeadlines(true)
 	l := laneOf(at.Lane())
 	s := q.selection(l)
 	q.offered(l, s, s.Resume(at))
@@ -164,6 +165,7 @@ func (q *Qmgr) agentReady(name string) {
 	if q.paused.Pending() || t.dead() {
 		return
 	}
+	q.runDeadlines(true)
 	q.serve(t)
 }
 

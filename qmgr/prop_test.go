@@ -388,6 +388,12 @@ func (c *chaos) arrive() {
 	if c.w.Keep = 0; c.r.Permille(50) {
 		c.w.Keep = time.Duration(1+c.r.IntN(7200)) * time.Second
 	}
+	if c.w.By = mail.ByNone; c.r.Permille(200) {
+		c.w.By, c.w.Within = mail.ByMode(1+c.r.IntN(2)), c.w.Keep+c.r.Between(0, 2*time.Minute)
+		if c.w.By == mail.ByNotify && c.r.Permille(100) {
+			c.w.Within = -time.Second // a server before has said so
+		}
+	}
 	switch {
 	case c.crashes && c.r.Permille(100):
 		m = c.w.Store(sender, rcpts) // the hint is lost: found at the next start
@@ -597,6 +603,9 @@ func (c *chaos) settle() {
 			if !ok {
 				break
 			}
+			if wake > c.w.Now {
+				c.w.CheckDeadlines()
+			}
 			c.w.Now = max(c.w.Now, wake)
 			c.w.Step(qmgr.Wake{})
 		}
@@ -620,7 +629,7 @@ func (c *chaos) held() []mail.QueueID {
 }
 
 // TestChaos: whatever happens in whatever order, every recipient is delivered,
-// refused, given up or dropped; nothing is tried again that was settled;
+// refused, given up or dropped; nothing is tried again that was settled, nor after its deadline, which it does not outlive;
 // nothing is removed before its reports are made; and in the end the core is
 // empty.
 func TestChaos(t *testing.T) {

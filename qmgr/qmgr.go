@@ -71,6 +71,8 @@ type core struct {
 	moving   map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
 	debts    debts
 	texts    texts
+
+	deadlines minheap.Heap[message, byDeadline] // messages in core whose deadlines have not passed
 }
 
 // delivering is what is selected next (package sched), and what is under way.
@@ -143,6 +145,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.now = now
 	clear(q.actions)
 	q.actions, q.started, q.leftover = q.actions[:0], 0, false
+	q.runDeadlines(false)
 	q.runTimers()
 	if !q.desk.Idle() {
 		q.endVerifications()
@@ -266,7 +269,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	}
 	wake = min(wake, q.measured.Next(), q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
 	if !q.halt {
-		wake = min(wake, q.warmupWake(), q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
+		wake = min(wake, q.deadlineWake(), q.warmupWake(), q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
 	}
 	return wake, wake != mail.Never
 }

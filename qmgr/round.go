@@ -54,7 +54,7 @@ func (q *Qmgr) advanceEach() {
 // While recipients are in core, their outcomes are recorded: at most one change
 // is under way for a message, and what comes meanwhile goes with the next one.
 // When the last recipient is done and nothing is left in the spool, the round
-// ends.
+// ends. What a deadline demands does not wait for that.
 func (q *Qmgr) advance(m *message) {
 	if m.callout != nil {
 		q.concluded(m)
@@ -69,10 +69,13 @@ func (q *Qmgr) advance(m *message) {
 	}
 	running := m.Entries > 0 || m.awaits != 0 || m.routing.Len() > 0 || m.More && m.order == orderNone
 	switch {
+	case m.overdue == overdueDue && q.sayOverdue(m):
 	case !running:
 		q.endRound(m)
 	case m.settled || len(m.outcomes) >= recordAt:
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
+	case m.overdue == overdueDone && m.debts && q.reportable(m) && !m.unreported:
+		q.reportOverdue(m)
 	}
 }
 
@@ -95,6 +98,8 @@ func (q *Qmgr) endRound(m *message) {
 		q.close(m, mail.Change{Op: mail.ChangeRemove}, NoteDropped, m.reason)
 	case m.order == orderCorrupt:
 		q.close(m, mail.Change{Op: mail.ChangeCorrupt, Reason: m.reason}, NoteCorrupt, m.reason)
+	case m.order == orderReturn && m.anyLeft() && !m.doubt:
+		q.returnRest(m)
 	case m.owed && q.reportable(m): // before the report is made, so that it is in it
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.debts && q.reportable(m) && !m.unreported && q.reportNow(m):
@@ -169,7 +174,11 @@ func (q *Qmgr) expire(m *message) {
 	q.change(m, mail.Change{Op: mail.ChangeExpire})
 }
 
+// deferUntil puts a message off, but not beyond its deadline.
 func (q *Qmgr) deferUntil(m *message, due mail.Instant) {
+	if m.hasDeadline() && m.env.By.At > q.now {
+		due = min(due, m.env.By.At)
+	}
 	m.become(stageClosing)
 	m.put = q.now
 	q.emit(Note{Kind: NoteDeferred, ID: m.ID, At: due, Sender: m.env.Sender})

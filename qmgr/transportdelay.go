@@ -126,6 +126,7 @@ func (q *Qmgr) waited(t *transport) {
 		return
 	}
 	t.delay.become(delayTaken)
+	q.runDeadlines(true)
 	q.stale.Refresh()
 	if !q.halt && !q.paused.Pending() && t.Startable > 0 && !t.paused {
 		q.offer(t)

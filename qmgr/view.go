@@ -15,7 +15,7 @@ type Counts struct {
 	Started    uint64    // deliveries
 	Outcomes   [4]uint64 // recipients by mail.Result
 	Unknown    uint64    // attempts, for each recipient, after which that one may have the message or not
-	Expired    uint64    // messages given up because of their age
+	Expired    uint64    // messages given up because of their age, or their deadlines
 	Reports    uint64    // rounds of reports made
 	Duplicates uint64    // answers for something already gone
 	Callouts   [5]uint64 // receivers asked about a recipient, by addrdb.Status; they count nowhere else

@@ -78,7 +78,11 @@ func (p *payment) add(ctx context.Context, ro mail.RecipientOutcome) error {
 	if alone {
 		g.to = verp.Sender(p.how.Secrets, &p.env, &ro.Recipient)
 	}
-	g.recipients = append(g.recipients, dsn.RecipientOf(ro, p.until()))
+	r := dsn.RecipientOf(ro, p.until())
+	if p.env.Late && r.Kind == mail.ReportDelayed { // RFC 2852 4.1.3
+		r.Status = mail.Status{Class: 4, Subject: 4, Detail: 7}
+	}
+	g.recipients = append(g.recipients, r)
 	g.paid = append(g.paid, paid)
 	g.octets += len(ro.Outcome.Reply.Text) + len(ro.Outcome.Reply.By) + len(ro.Recipient.Address) + len(ro.Recipient.ORcpt)
 	if alone || len(g.recipients) >= p.cfg.RecipientsMax || g.octets >= groupOctets {
@@ -97,7 +101,8 @@ func (p *payment) groupOf(ro mail.RecipientOutcome) *group {
 		return &p.failures
 	case kind == mail.ReportDelayed && wanted.Delay():
 		return &p.delays
-	case (kind == mail.ReportDelivered || kind == mail.ReportRelayed) && wanted.Success():
+	case (kind == mail.ReportDelivered || kind == mail.ReportRelayed) && wanted.Success(),
+		kind == mail.ReportRelayed && p.env.By.Mode != mail.ByNone && wanted != mail.NotifyNever:
 		return &p.successes
 	}
 	return nil
@@ -176,6 +181,7 @@ func (p *payment) compose(g *group, id mail.QueueID, at mail.Instant) dsn.Report
 		Received:   clientName(p.env.Client),
 		Arrived:    p.env.Arrived,
 		Release:    p.env.Release,
+		Deadline:   p.env.By.At,
 		Recipients: g.recipients,
 	}
 }

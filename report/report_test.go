@@ -247,6 +247,35 @@ func TestD03Notify(t *testing.T) {
 	}
 }
 
+// RFC 2852 4.1.4: mail with a deadline is reported as relayed unless NOTIFY is NEVER, and 4.1.3: as late with 4.4.7, whatever
+// the last reply was. 5: a report on such mail has the deadline.
+func TestD12Deadline(t *testing.T) {
+	m := newMemory()
+	env := fromAlice()
+	env.Arrived -= env.Arrived % mail.Instant(time.Second)
+	env.By = mail.DeliverBy{At: env.Arrived.Add(time.Minute), Mode: mail.ByNotify}
+	id := m.put(env, letter, debt("n@x.example", mail.ReportRelayed, mail.NotifyNever), debt("0@x.example", mail.ReportRelayed, 0), debt("f@x.example", mail.ReportRelayed, mail.NotifyFailure),
+		debt("d@x.example", mail.ReportDelivered, 0), debt("s@x.example", mail.ReportDelayed, 0))
+	env.Late = true
+	late := m.put(env, letter, debt("late@x.example", mail.ReportDelayed, 0), debt("failed@x.example", mail.ReportFailed, 0))
+	var got []string
+	for _, id := range []mail.QueueID{id, late} {
+		for _, a := range report(t, m, Config{}, id) {
+			r, _ := read(t, m, a)
+			if r.Deadline != env.By.At {
+				t.Errorf("the deadline is %v, want %v", r.Deadline, env.By.At)
+			}
+			for _, to := range r.Recipients {
+				got = append(got, to.Kind.String()+" "+string(to.Final)+" "+to.Status.String())
+			}
+		}
+	}
+	want := []string{"delayed s@x.example 4.2.0", "relayed 0@x.example 2.0.0", "relayed f@x.example 2.0.0", "failed failed@x.example 5.1.1", "delayed late@x.example 4.4.7"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 // Successes of both kinds share a report in which each keeps its own action.
 func TestD04Relayed(t *testing.T) {
 	m := newMemory()

@@ -137,6 +137,13 @@ func (f *fingerprint) envelope(e *mail.Envelope) {
 	if e.Release != 0 {
 		f.unless("release", strconv.FormatInt(int64(e.Release), 10))
 	}
+	if e.By != (mail.DeliverBy{}) {
+		f.text("by")
+		f.value(reflect.ValueOf(e.By))
+	}
+	if e.Late {
+		f.text("late")
+	}
 }
 
 func (f *fingerprint) recipients(list []mail.Recipient) {
@@ -226,7 +233,7 @@ var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[mail.Closing]():          fieldsOf[mail.Closing]("Measure"),
 	reflect.TypeFor[qmgr.Feedback]():         fieldsOf[qmgr.Feedback]("Source"),
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
-	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release", "VERP"),
+	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release", "VERP", "By", "Late"),
 	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security", "Credential"),
 	reflect.TypeFor[qmgr.Route]():            fieldsOf[qmgr.Route]("TLS"),
 	reflect.TypeFor[qmgr.Lookup]():           fieldsOf[qmgr.Lookup]("TLS", "Credential"),
@@ -268,6 +275,10 @@ func (f *fingerprint) change(c *mail.Change) {
 	f.text(c.Reason)
 	if len(c.Splits) > 0 {
 		f.value(reflect.ValueOf(c.Splits))
+	}
+	if len(c.Except) > 0 {
+		f.text("except")
+		f.value(reflect.ValueOf(c.Except))
 	}
 }
 

@@ -1,6 +1,9 @@
 package smtp
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // Caps is what a server offers: the keywords of one EHLO reply (RFC 5321
 // 4.1.1.1). The zero value describes a server that was greeted with HELO. Caps
@@ -19,6 +22,10 @@ type Caps struct {
 	RequireTLS bool // RFC 8689
 	Priority   bool // RFC 6710
 	VERP       bool // XVERP, Postfix's VERP_README
+	DeliverBy  bool // RFC 2852
+
+	// DeliverByMin is the shortest time that the server takes for BY with R; 0 if it names none.
+	DeliverByMin time.Duration
 
 	Size    bool   // RFC 1870
 	SizeMax int64  // octets; 0 if the server names no fixed maximum
@@ -74,6 +81,8 @@ func (c *Caps) set(keyword, params string) {
 		c.VERP = true
 	case "REQUIRETLS":
 		c.RequireTLS = true
+	case "DELIVERBY":
+		c.DeliverBy, c.DeliverByMin = true, parseByMin(params)
 	case "SIZE":
 		c.Size = true
 		c.SizeMax, _ = decimal(params, 18)

@@ -39,6 +39,7 @@ type Mail struct {
 	// and XVERP reports whether it was given.
 	VERP  string
 	XVERP bool
+	By    By // BY (RFC 2852); its Mode is mail.ByNone if it was not given
 }
 
 // A Rcpt is the argument of RCPT.
@@ -116,6 +117,7 @@ const (
 	paramHold
 	paramRequireTLS
 	paramVERP
+	paramBy
 )
 
 func (s *paramSet) add(p paramSet) Fault {
@@ -212,6 +214,12 @@ func (m *Mail) set(p param, seen *paramSet) Fault {
 	case p.is("XVERP"):
 		m.VERP, m.XVERP = string(p.value), true
 		return seen.add(paramVERP)
+	case p.is("BY"):
+		var ok bool
+		if m.By, ok = ParseBy(p.value); !ok {
+			return FaultParamValue
+		}
+		return seen.add(paramBy)
 	}
 	return FaultParamUnknown
 }

@@ -3,6 +3,7 @@ package smtp
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -55,6 +56,11 @@ func TestParseMail(t *testing.T) {
 		{arg: "FROM:<a@b.example> XVERP===", want: Mail{Sender: "a@b.example", XVERP: true, VERP: "=="}},
 		{arg: "FROM:<a@b.example> XVERP=", fault: FaultParamSyntax},
 		{arg: "FROM:<a@b.example> XVERP XVERP=-=", fault: FaultParamTwice},
+		{arg: "FROM:<> by=120;rt SIZE=1", want: Mail{By: By{2 * time.Minute, mail.ByReturn, true}, Size: 1}},
+		{arg: "FROM:<> BY=-1;N", want: Mail{By: By{-time.Second, mail.ByNotify, false}}},
+		{arg: "FROM:<> BY=0;R", fault: FaultParamValue},
+		{arg: "FROM:<> BY", fault: FaultParamValue},
+		{arg: "FROM:<> BY=1;N BY=1;N", fault: FaultParamTwice},
 		{arg: "FROM:<> NOTIFY=NEVER", fault: FaultParamUnknown},
 		{arg: "FROM:<postmaster>", fault: FaultDomain},
 		{arg: "TO:<a@b.example>", fault: FaultKeyword},

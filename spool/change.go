@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -18,7 +19,7 @@ import (
 // are made, and the error is a mail.ChangeErrors. After any other error it is
 // unknown which changes were made. Changes that were not made may be applied again.
 //
-// ChangeExpire and ChangeWarn on a very long recipient list are done in several
+// ChangeExpire, ChangeWarn and ChangeLate on a very long recipient list are done in several
 // commits, so that memory stays bounded; each leaves the message consistent, and a
 // repeated change does the rest.
 func (s *Spool) Apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error) {
@@ -146,9 +147,11 @@ func (e *edits) one(ctx context.Context, c *mail.Change) error {
 			ed.phase = editGone
 		}
 	case mail.ChangeExpire:
-		return e.walk(ctx, ed, expire(c.At))
+		return e.walk(ctx, ed, expire(c.At, c.Except))
 	case mail.ChangeWarn:
-		return e.warn(ctx, ed)
+		return e.warn(ctx, ed, &ed.state.warned)
+	case mail.ChangeLate:
+		return e.warn(ctx, ed, &ed.state.late)
 	case mail.ChangeCorrupt:
 		ed.move(mail.AreaCorrupt, 0, c.Reason)
 	default:
@@ -293,21 +296,21 @@ func (ed *edit) update(p *part, before, after mail.Outcome) {
 	ed.state.count(before, after)
 }
 
-// warn marks a delay report as owed on every waiting recipient that requests one,
-// once in the life of a message.
-func (e *edits) warn(ctx context.Context, ed *edit) error {
-	if ed.state.warned {
+// warn marks a delay report as owed on every waiting recipient that requests one, once in the
+// life of a message for each reason; done says that it was for this one.
+func (e *edits) warn(ctx context.Context, ed *edit, done *bool) error {
+	if *done {
 		return nil
 	}
 	if err := e.walk(ctx, ed, owe); err != nil {
 		return err
 	}
-	ed.state.warned = true
+	*done = true
 	ed.dirty = true
 	return nil
 }
 
-// owe is the verdict of ChangeWarn on one recipient.
+// owe is the verdict of ChangeWarn and ChangeLate on one recipient.
 func owe(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome {
 	if sender != "" && r.Notify.Delay() {
 		known.Report = mail.ReportDelayed
@@ -315,9 +318,12 @@ func owe(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome
 	return known
 }
 
-// expire is the verdict of ChangeExpire on one recipient.
-func expire(at mail.Instant) verdict {
+// expire is the verdict of ChangeExpire on one recipient, unless it is one of those that are left as they are.
+func expire(at mail.Instant, except []uint32) verdict {
 	return func(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome {
+		if _, spared := slices.BinarySearch(except, r.Index); spared {
+			return known
+		}
 		known.Result, known.Expired = mail.Failed, true
 		if known.At == 0 {
 			known.At = at // otherwise it would be the last attempt's (RFC 3464 2.3.7)

@@ -74,7 +74,7 @@
 // Rules for outcomes, where mail.ChangeOp leaves room: a settled outcome is final,
 // so a change may be repeated at any later time; an owed delay report stays owed
 // when another deferral is recorded, and lapses when the recipient is settled;
-// ChangeWarn owes no report to the null sender; a repeated ChangeDefer (same At)
+// ChangeWarn and ChangeLate owe no report to the null sender; a repeated ChangeDefer (same At)
 // counts as one attempt, and leaves a held message with unsettled recipients
 // alone; and a message leaves the corrupt area only by
 // ChangeRemove, or by ChangeRelease if all of it can be read.

@@ -44,8 +44,12 @@ const (
 	moreTLS
 	moreRelease
 	moreVERP
+	moreBy
 	moreKnown = 1<<iota - 1
 )
+
+// byTrace is a flag beside the mode of a deadline.
+const byTrace = 1 << 7
 
 // appendEnvelope appends everything but the recipient list.
 func appendEnvelope(b []byte, e *envelope) []byte {
@@ -104,6 +108,13 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 	if more&moreVERP != 0 {
 		b = appendText(b, e.VERP.String())
 	}
+	if more&moreBy != 0 {
+		how := byte(e.By.Mode)
+		if e.By.Trace {
+			how |= byTrace
+		}
+		b = binary.AppendVarint(append(b, how), int64(e.By.At))
+	}
 	return b
 }
 
@@ -120,6 +131,9 @@ func (e *envelope) more() (set uint64) {
 	}
 	if !e.VERP.IsZero() {
 		set |= moreVERP
+	}
+	if e.By.Mode != mail.ByNone {
+		set |= moreBy
 	}
 	return set
 }
@@ -198,6 +212,11 @@ func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
 			var err error
 			e.VERP, err = mail.ParseVERP(d.text())
 			d.bad = d.bad || err != nil || e.VERP.IsZero()
+		}
+		if more&moreBy != 0 {
+			how := d.octet()
+			e.By = mail.DeliverBy{Mode: mail.ByMode(how &^ byTrace), Trace: how&byTrace != 0, At: d.instant()}
+			d.bad = d.bad || e.By.Mode != mail.ByNotify && e.By.Mode != mail.ByReturn
 		}
 	}
 	e.recipients = d.rest

@@ -135,12 +135,12 @@ func (m *twinMessage) change(c mail.Change) {
 		}
 	case mail.ChangeCorrupt:
 		m.moveTo(mail.AreaCorrupt, 0, c.Reason)
-	case mail.ChangeExpire, mail.ChangeWarn:
-		if c.Op == mail.ChangeWarn && m.envelope.Warned {
+	case mail.ChangeExpire, mail.ChangeWarn, mail.ChangeLate:
+		if c.Op == mail.ChangeWarn && m.envelope.Warned || c.Op == mail.ChangeLate && m.envelope.Late {
 			return
 		}
 		for i, o := range m.outcomes {
-			if !o.Result.Settled() {
+			if !o.Result.Settled() && !slices.Contains(c.Except, uint32(i)) {
 				m.set(uint32(i), m.verdict(c, m.rcpts[i], o))
 			}
 		}
@@ -148,12 +148,16 @@ func (m *twinMessage) change(c mail.Change) {
 			m.envelope.Warned = true
 			m.touch()
 		}
+		if c.Op == mail.ChangeLate {
+			m.envelope.Late = true
+			m.touch()
+		}
 	}
 }
 
 func (m *twinMessage) verdict(c mail.Change, r mail.Recipient, o mail.Outcome) mail.Outcome {
 	known := m.envelope.Sender != ""
-	if c.Op == mail.ChangeWarn {
+	if c.Op != mail.ChangeExpire {
 		if known && (r.Notify == 0 || r.Notify&mail.NotifyDelay != 0) {
 			o.Report = mail.ReportDelayed
 		}
@@ -289,8 +293,11 @@ func (r *trial) change() {
 			id = r.pick()
 		}
 		c := mail.Change{
-			Op: mail.ChangeOp(1 + r.rng.IntN(10)), ID: id, At: r.now, Reason: "why",
+			Op: mail.ChangeOp(1 + r.rng.IntN(11)), ID: id, At: r.now, Reason: "why",
 			Due: mail.Instant(r.rng.IntN(50)),
+		}
+		if c.Op == mail.ChangeLapse { // that has tests of its own
+			c.Op = mail.ChangeLate
 		}
 		if c.Op == mail.ChangeCorrupt && r.rng.IntN(4) > 0 {
 			c.Op = mail.ChangeDefer
@@ -301,6 +308,9 @@ func (r *trial) change() {
 			}
 			for range r.rng.IntN(4) {
 				c.Outcomes = append(c.Outcomes, r.outcome(len(m.rcpts)))
+			}
+			if c.Op == mail.ChangeExpire && r.rng.IntN(2) == 0 {
+				c.Except = []uint32{uint32(r.rng.IntN(len(m.rcpts))), uint32(len(m.rcpts))}
 			}
 		}
 		if m := r.twin.messages[id]; m != nil && c.Op != mail.ChangeRemove && r.rng.IntN(6) == 0 {

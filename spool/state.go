@@ -17,6 +17,7 @@ type state struct {
 	attempts    uint32
 	lastAttempt mail.Instant
 	warned      bool
+	late        bool // Envelope.Late
 	reason      string
 	aside       bool         // AreaCorrupt: the spool itself has moved it there
 	held        bool         // aside: it was in AreaHold before
@@ -70,6 +71,7 @@ func (st *state) cursor(id mail.QueueID) mail.Cursor {
 // complete fills the fields of an envelope that the spool maintains.
 func (st *state) complete(e *mail.Envelope) {
 	e.Attempts, e.LastAttempt, e.Warned = st.attempts, st.lastAttempt, st.warned
+	e.Late = st.late
 	if st.released > 0 {
 		e.Release = st.released
 	}
@@ -96,10 +98,14 @@ const (
 	flagBucket // a bucket follows the flags; not in format 1
 	flagKept
 	flagReleased // an instant follows
+	flagLate
 )
 
 // version returns the version of the state's value.
 func (st *state) version() byte {
+	if st.late {
+		return valueLate
+	}
 	if st.kept || st.released > 0 {
 		return valueKept
 	}
@@ -128,6 +134,9 @@ func appendState(b []byte, st *state) []byte {
 	}
 	if st.released > 0 {
 		flags |= flagReleased
+	}
+	if st.late {
+		flags |= flagLate
 	}
 	b = append(b, byte(st.area), flags)
 	if st.bucket > 0 {
@@ -163,6 +172,7 @@ func decodeState(payload string) (*state, error) {
 		st.bucket = mail.Bucket(d.uint32())
 	}
 	st.kept = flags&flagKept != 0
+	st.late = flags&flagLate != 0
 	if flags&flagReleased != 0 {
 		st.released = d.instant()
 	}

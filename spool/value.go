@@ -20,7 +20,8 @@ const (
 	valueHead    = 3 // an envelope with the beginning of the content, whose rest is a file
 	valueMore    = 4 // an envelope with further fields
 	valueKept    = 5 // a state of mail that its sender has kept; earlier versions would remove it in the end
-	valueLatest  = valueKept
+	valueLate    = 6 // a state of mail on which a report was owed because its deadline had passed; earlier versions would forget that
+	valueLatest  = valueLate
 )
 
 // sealSize is the overhead of a value over its payload: the version byte in front

@@ -129,16 +129,20 @@ func describe(t *testing.T, s *Spool) (lines string, held []mail.QueueID) {
 // with a flow is not damaged to it, but of a later version, and waits for that.
 func TestEnvelopeVersions(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
+	by := mail.DeliverBy{At: -7, Mode: mail.ByNotify}
 	for _, c := range []struct {
 		flow     mail.Flow
 		priority int8
 		tls      mail.TLSRequest
+		by       mail.DeliverBy
 		version  byte
 	}{
-		{mail.Flow{}, 0, 0, 1}, {mail.Flow{Class: "normal"}, 0, 0, 2}, {mail.Flow{Flow: "<>"}, 0, 0, 2}, {mail.Flow{}, -9, 0, 4}, {mail.Flow{Class: "normal"}, 9, 0, 4},
-		{mail.Flow{}, 0, mail.TLSRequired, 4}, {mail.Flow{Class: "normal"}, 9, mail.TLSOptional, 4},
+		{mail.Flow{}, 0, 0, mail.DeliverBy{}, 1}, {mail.Flow{Class: "normal"}, 0, 0, mail.DeliverBy{}, 2}, {mail.Flow{Flow: "<>"}, 0, 0, mail.DeliverBy{}, 2},
+		{mail.Flow{}, -9, 0, mail.DeliverBy{}, 4}, {mail.Flow{Class: "normal"}, 9, 0, mail.DeliverBy{}, 4},
+		{mail.Flow{}, 0, mail.TLSRequired, mail.DeliverBy{}, 4}, {mail.Flow{Class: "normal"}, 9, mail.TLSOptional, by, 4},
+		{mail.Flow{}, 0, 0, by, 4}, {mail.Flow{}, 0, 0, mail.DeliverBy{At: 1 << 60, Mode: mail.ByReturn, Trace: true}, 4},
 	} {
-		id := accept(t, s, mail.Envelope{Sender: "a@example.com", Flow: c.flow, Priority: c.priority, TLS: c.tls}, addresses(2), text(10)).Envelope.ID
+		id := accept(t, s, mail.Envelope{Sender: "a@example.com", Flow: c.flow, Priority: c.priority, TLS: c.tls, By: c.by}, addresses(2), text(10)).Envelope.ID
 		k := messageKey(keyEnvelope, id)
 		value, closer, err := s.db.Get(k.bytes())
 		if err != nil {
@@ -155,7 +159,7 @@ func TestEnvelopeVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		apply(t, s, mail.Change{Op: mail.ChangeRecord, ID: id, At: 5, Splits: []mail.Split{{Into: into, Recipients: []uint32{1}, Reason: "why"}}})
-		if m, err := s.Lookup(ctxTest, into); err != nil || m.Envelope.Flow != c.flow || m.Envelope.Priority != c.priority || m.Envelope.TLS != c.tls {
+		if m, err := s.Lookup(ctxTest, into); err != nil || m.Envelope.Flow != c.flow || m.Envelope.Priority != c.priority || m.Envelope.TLS != c.tls || m.Envelope.By != c.by {
 			t.Errorf("split off: %+v %v, want %+v", m.Envelope, err, c.flow)
 		}
 	}
@@ -167,6 +171,13 @@ func TestEnvelopeVersions(t *testing.T) {
 		odd[len(odd)-1] = wish
 		if _, err := decodeEnvelope(1, string(odd)); err == nil || !isDamage(err) {
 			t.Errorf("request %d: %v", wish, err)
+		}
+	}
+	for _, how := range []byte{0, 3, byTrace, byTrace | 3, 1 << 6} {
+		odd := appendEnvelope(nil, &envelope{Envelope: mail.Envelope{By: by}})
+		odd[len(odd)-2] = how // before the deadline
+		if _, err := decodeEnvelope(1, string(odd)); err == nil || !isDamage(err) {
+			t.Errorf("deadline with %#x: %v", how, err)
 		}
 	}
 	further := appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Priority: 1}})

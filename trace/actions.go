@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	noteWords  = wordsUpTo(qmgr.NoteReleased)
+	noteWords  = wordsUpTo(qmgr.NoteLate)
 	causeWords = wordsUpTo(qmgr.CauseRevival)
 )
 
@@ -110,6 +110,7 @@ func (c *codec) change(m *mail.Change) {
 	c.usually("on", &m.At, c.now)
 	c.outcomes(&m.Outcomes, m.At)
 	list(c, "splits", []string{"into"}, &m.Splits, func(s *mail.Split, _ int) { c.split(s) })
+	c.indexes("except", "except", &m.Except)
 }
 
 func (c *codec) split(s *mail.Split) {
@@ -125,14 +126,19 @@ func (c *codec) split(s *mail.Split) {
 		}
 		s.Into = id
 	}
-	list(c, "moved", []string{"recipient"}, &s.Recipients, func(index *uint32, _ int) {
+	c.indexes("moved", "recipient", &s.Recipients)
+	c.text("why", &s.Reason)
+}
+
+// indexes is a list of recipients' indexes. The key must not be that of a list before it.
+func (c *codec) indexes(name, key string, v *[]uint32) {
+	list(c, name, []string{key}, v, func(index *uint32, _ int) {
 		if c.writing {
-			c.putNumber("recipient", int64(*index))
+			c.putNumber(key, int64(*index))
 		} else {
 			*index = c.uint32(c.take())
 		}
 	})
-	c.text("why", &s.Reason)
 }
 
 func (c *codec) note(n *qmgr.Note) {

@@ -48,7 +48,7 @@ func typeNames[I any](kinds []kind[I]) (names []string) {
 func TestEveryConstantHasAWord(t *testing.T) {
 	tables := map[string][]string{"intake.Scan": scanWords, "mail.Level": levels, "mail.Trust": trusts, "mail.CloseReason": closeReasons, "mail.Proof": proofs, "qmgr.Trouble": troubleWords,
 		"qmgr.NoteKind": noteWords, "qmgr.FeedbackCause": causeWords, "qmgr.DoubleBounce": bounceWords, "sched.Scheduler": schedulers,
-		"qmgr.Agents": agentWords, "window.Rule": ruleWords, "mail.Area": areas, "mail.Ret": retWords, "mail.TLSRequest": tlsWords, "mail.BodyType": bodyWords,
+		"qmgr.Agents": agentWords, "window.Rule": ruleWords, "mail.Area": areas, "mail.Ret": retWords, "mail.TLSRequest": tlsWords, "mail.ByMode": byWords, "mail.BodyType": bodyWords,
 		"mail.Result": results, "mail.ReportKind": reports, "mail.ChangeOp": changeOps, "qmgr.UnknownOutcome": unknowns, "warmup.OrderKind": warmupOrders}
 	seen := 0
 	for _, zero := range everything() {

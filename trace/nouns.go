@@ -25,10 +25,11 @@ var (
 	areas     = wordsUpTo(mail.AreaCorrupt)
 	retWords  = wordsUpTo(mail.RetHeaders)
 	tlsWords  = wordsUpTo(mail.TLSWanted)
+	byWords   = wordsUpTo(mail.ByReturn)
 	bodyWords = []string{"7BIT", "8BITMIME"}
 	results   = wordsUpTo(mail.Moved)
 	reports   = wordsUpTo(mail.ReportRelayed)
-	changeOps = wordsUpTo(mail.ChangeLapse)
+	changeOps = wordsUpTo(mail.ChangeLate)
 )
 
 func (c *codec) address(key string, v *mail.Address) { c.text(key, (*string)(v)) }
@@ -44,6 +45,9 @@ func (c *codec) envelope(e *mail.Envelope) {
 	option(c, "tls", tlsWords, &e.TLS)
 	c.instant("release", &e.Release)
 	value(c, "verp", &e.VERP, mail.VERP.String, mail.ParseVERP)
+	option(c, "by", byWords, &e.By.Mode)
+	c.instant("deadline", &e.By.At)
+	c.flag("trace", &e.By.Trace)
 	number(c, "size", &e.Size)
 	number(c, "rcpts", &e.Recipients)
 	c.instant("arrived", &e.Arrived)
@@ -53,6 +57,7 @@ func (c *codec) envelope(e *mail.Envelope) {
 	number(c, "attempts", &e.Attempts)
 	c.instant("last", &e.LastAttempt)
 	c.flag("warned", &e.Warned)
+	c.flag("late", &e.Late)
 	c.text("class", &e.Flow.Class)
 	c.text("tenant", &e.Flow.Tenant)
 	c.text("flow", &e.Flow.Flow)

@@ -248,6 +248,9 @@ func (f Format) changeSentence(c mail.Change) string {
 	for i := range c.Splits {
 		text += fmt.Sprintf(", %d moved into %s", len(c.Splits[i].Recipients), f.name(c.Splits[i].Into))
 	}
+	if n := len(c.Except); n > 0 {
+		text += fmt.Sprintf(", except %d under way", n)
+	}
 	if c.Reason != "" {
 		text += ": " + c.Reason
 	}

@@ -35,6 +35,8 @@ type Config struct {
 	SizeLimit int64
 	// Withheld names ESMTP extensions that are not offered, as in EHLO.
 	Withheld []string
+	// DeliverBy has DELIVERBY offered (RFC 2852).
+	DeliverBy bool
 
 	// GreetingDelay comes before the greeting, CommandDelay before each reply,
 	// RecipientDelay before each recipient is answered, and MessageDelay before

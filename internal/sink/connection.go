@@ -32,6 +32,7 @@ type connection struct {
 	owed       int    // replies in out, for the CommandDelay
 
 	sender     mail.Address
+	by         string // BY as received
 	recipients []mail.Address
 	content    content
 	started    bool // the session's own Received field has passed
@@ -94,7 +95,7 @@ func (c *connection) serve(ctx context.Context, request server.Request) bool {
 }
 
 func (c *connection) begin(ctx context.Context, r *server.Begin) bool {
-	c.sender, c.recipients = r.Sender, nil
+	c.sender, c.recipients, c.by = r.Sender, nil, r.By.String()
 	c.content.reset()
 	c.started, c.spoilt = false, false
 	switch kind := c.draw(AtMail, ""); kind {
@@ -180,6 +181,7 @@ func (c *connection) take(e mail.Envelope, kind Kind) {
 		Client:     e.Client,
 		Key:        c.content.key,
 		Sender:     e.Sender,
+		By:         c.by,
 		EnvID:      e.EnvID,
 		Recipients: c.recipients,
 		Size:       c.content.size,

@@ -18,6 +18,7 @@ type Delivery struct {
 	Key        string // what Config.KeyField said; "" if the message lacks it
 	Sender     mail.Address
 	EnvID      string // as in mail.Envelope
+	By         string // BY, as smtp.By prints it; "" if it was not given
 	Recipients []mail.Address
 	Size       int64  // octets of content
 	BodySum    uint32 // CRC-32C of what follows the header and its empty line

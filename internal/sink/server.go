@@ -123,7 +123,7 @@ func (s *Server) welcome(ctx context.Context, conn net.Conn, client netip.Addr, 
 		conn:    conn,
 		number:  number,
 		client:  client,
-		session: server.New(s.session, server.Peer{Addr: client}),
+		session: server.New(s.session, server.Peer{Addr: client, DeliverBy: s.cfg.DeliverBy}),
 		fate:    newFate(s.cfg.Seed, number),
 		in:      make([]byte, inputSize),
 	}

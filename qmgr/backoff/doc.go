@@ -25,4 +25,7 @@
 // younger than the minimum waits for the minimum and up to JitterPercent more, and
 // old mail for the maximum and up to JitterPercent less. JitterPercent −1 is
 // Postfix, to the nanosecond.
+//
+// A message with a deadline (mail.DeliverBy) is due again at its deadline at the latest. With mode R it is not tried
+// then; with mode N this is the one attempt that may come before the minimum.
 package backoff

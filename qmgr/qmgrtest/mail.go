@@ -106,8 +106,10 @@ func (s *script) arrive(tb testing.TB, l *golden.Line) {
 		notify = mail.NotifyNever
 	case "FAILURE":
 		notify = mail.NotifyFailure
+	case "DELAY":
+		notify = mail.NotifyDelay
 	default:
-		tb.Fatalf("%s: notify= is NEVER or FAILURE", l.Pos)
+		tb.Fatalf("%s: notify= is NEVER, FAILURE or DELAY", l.Pos)
 	}
 	var recipients []mail.Recipient
 	for _, a := range s.list(tb, l, name) {
@@ -123,6 +125,12 @@ func (s *script) arrive(tb testing.TB, l *golden.Line) {
 		s.world.Flow = nil
 	}
 	s.world.Keep = l.Duration(tb, "keep", 0)
+	s.world.By = mail.ByNone
+	for option, mode := range map[string]mail.ByMode{"return-by": mail.ByReturn, "notify-by": mail.ByNotify} {
+		if _, given := l.Option(option); given {
+			s.world.By, s.world.Within = mode, l.Duration(tb, option, 0)
+		}
+	}
 	m := s.world.Store(mail.Address(l.Str("from", "s@x.test")), recipients)
 	m.Envelope.Size = int64(l.Int(tb, "size", 1000))
 	var err error

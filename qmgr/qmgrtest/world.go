@@ -20,6 +20,10 @@ import (
 type World struct {
 	// Keep is for how long the sender of a message that is stored has it kept; 0: it does not.
 	Keep time.Duration
+	// By is the deadline of a message that is stored, with the mode ByNone for none; it is Within
+	// from then.
+	By     mail.ByMode
+	Within time.Duration
 	// Flow returns the flow of a message that is stored; nil: no flow.
 	Flow func() mail.Flow
 	Core *qmgr.Qmgr
@@ -216,6 +220,9 @@ func (w *World) checkDeliver(a qmgr.Deliver) {
 	if m.Envelope.Release > w.Now {
 		w.violate("delivery of %v, whose sender has it kept until %v", a.Delivery.Envelope.ID, m.Envelope.Release)
 	}
+	if m.Envelope.By.Returns(w.Now) {
+		w.violate("delivery of %v, whose deadline was %v", a.Delivery.Envelope.ID, m.Envelope.By.At)
+	}
 	for _, r := range a.Delivery.Recipients {
 		if m.Results[r.Index].Settled() {
 			w.violate("recipient %d of %v is tried again although it is settled", r.Index, m.Envelope.ID)
@@ -235,6 +242,9 @@ func (w *World) Store(sender mail.Address, recipients []mail.Recipient) *Message
 	for i := range m.Recipients {
 		m.Recipients[i].Index = uint32(i)
 	}
+	if w.By != mail.ByNone {
+		m.Envelope.By = mail.DeliverBy{At: w.Now.Add(w.Within), Mode: w.By}
+	}
 	if w.Keep > 0 {
 		m.Envelope.Release = w.Now.Add(w.Keep)
 		m.Place = mail.Place{Area: mail.AreaHold, Due: m.Envelope.Release, Chunks: 1, Touched: true}
@@ -252,6 +262,21 @@ func (w *World) Arrive(sender mail.Address, recipients []mail.Recipient) *Messag
 	m := w.Store(sender, recipients)
 	w.Announce(m)
 	return m
+}
+
+// CheckDeadlines is for a moment at which nothing is under way: then nothing is left of a message whose deadline has
+// passed, and the sender knows of one that is late. New mail may wait for room in core.
+func (w *World) CheckDeadlines() {
+	empty := w.Core.View(0).Messages == 0
+	for id, m := range w.Messages {
+		by := m.Envelope.By
+		if w.Now < by.At || m.Unsettled() == 0 || m.Place.Area != mail.AreaIncoming && m.Place.Area != mail.AreaDeferred || !empty && !w.Core.InCore(id) {
+			continue
+		}
+		if by.Mode == mail.ByReturn || m.Envelope.BecomesLate() {
+			w.violate("%v is in %v at %v, and its deadline was %v", id, m.Place, w.Now, by.At)
+		}
+	}
 }
 
 // Announce notifies the core of a message in the spool.
@@ -551,6 +576,9 @@ func (w *World) applyOp(m *Message, c mail.Change) {
 		if m.Place.Area == mail.AreaHold && slices.ContainsFunc(m.Results, func(r mail.Result) bool { return !r.Settled() }) {
 			break
 		}
+		if (m.Envelope.By.Mode == mail.ByReturn || m.Envelope.BecomesLate()) && m.Unsettled() > 0 && c.Due > max(m.Envelope.By.At, w.Now) {
+			w.violate("message %v is put off until %v, beyond its deadline of %v", c.ID, c.Due, m.Envelope.By.At)
+		}
 		m.Place = m.in(mail.AreaDeferred, c.Due)
 		m.Envelope.Attempts++
 		m.Envelope.LastAttempt = c.At
@@ -578,16 +606,23 @@ func (w *World) applyOp(m *Message, c mail.Change) {
 			m.Place = m.in(mail.AreaDeferred, c.Due)
 		}
 	case mail.ChangeExpire:
+		if m.Place.Area == mail.AreaHold && m.Unsettled() > 0 {
+			w.violate("message %v is held, and given up", c.ID)
+		}
 		for i, r := range m.Results {
-			if !r.Settled() {
+			if !r.Settled() && !slices.Contains(c.Except, uint32(i)) {
 				m.Results[i] = mail.Failed
 				if m.Envelope.Sender == "" || m.Recipients[i].Notify.Failure() {
 					m.Owed[i] = mail.ReportFailed
 				}
 			}
 		}
-	case mail.ChangeWarn:
-		m.Envelope.Warned = true
+	case mail.ChangeWarn, mail.ChangeLate:
+		if done := map[mail.ChangeOp]*bool{mail.ChangeWarn: &m.Envelope.Warned, mail.ChangeLate: &m.Envelope.Late}[c.Op]; !*done {
+			*done = true
+		} else {
+			w.violate("%v of %v for the second time", c.Op, c.ID)
+		}
 		for i, r := range m.Results {
 			if !r.Settled() && m.Recipients[i].Notify.Delay() {
 				m.Owed[i] = mail.ReportDelayed

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // admit settles the recipients that this server cannot serve, before anything
@@ -15,6 +17,8 @@ import (
 func (s *Session) admit(t *Transaction) {
 	e := &t.Envelope
 	switch {
+	case e.By.Returns(s.now):
+		t.settle(Pending, Failed, local(554, 5, 4, 7, "delivery time expired"))
 	case !clean(string(e.Sender)) || !clean(e.EnvID):
 		t.settle(Pending, Failed, local(553, 5, 1, 7, "the sender's address cannot be sent"))
 	case s.caps.Size && s.caps.SizeMax > 0 && e.Size > s.caps.SizeMax:
@@ -26,9 +30,33 @@ func (s *Session) admit(t *Transaction) {
 		t.settle(Pending, Failed, local(553, 5, 6, 7, s.cfg.Peer+" does not offer SMTPUTF8, which the sender's address needs"))
 	case t.RequireTLS && !s.caps.RequireTLS:
 		t.settle(Pending, Failed, local(550, 5, 7, 30, s.cfg.Peer+" does not offer REQUIRETLS, which the sender demands"))
+	case s.strict(t) && !s.caps.DeliverBy:
+		t.settle(Pending, Failed, local(550, 5, 3, 3, s.cfg.Peer+" does not offer DELIVERBY, so that it may deliver late what the sender wants returned"))
+	case s.strict(t) && !s.takesBy(t):
+		t.settle(Pending, Failed, local(550, 5, 3, 3, s.cfg.Peer+" does not deliver in less than "+strconv.FormatInt(int64(s.caps.DeliverByMin/time.Second), 10)+
+			" seconds what is otherwise returned, and "+strconv.FormatInt(int64(smtp.Remaining(e.By, s.now).Time/time.Second), 10)+" are left"))
 	default:
 		s.admitRecipients(t)
 	}
+}
+
+// strict reports whether the server must promise to return the message by its deadline. One that speaks LMTP need not: it
+// does not pass mail on, it delivers it.
+func (s *Session) strict(t *Transaction) bool {
+	return t.StrictBy && !s.cfg.LMTP && t.Envelope.By.Mode == mail.ByReturn
+}
+
+// takesBy reports whether the server takes the message's deadline, if it has one. One that does not offer
+// DELIVERBY does not, nor one whose minimum is longer than what is left, which would refuse the message for it.
+func (s *Session) takesBy(t *Transaction) bool {
+	by := &t.Envelope.By
+	switch {
+	case by.Mode == mail.ByNone:
+		return true
+	case !s.caps.DeliverBy:
+		return false
+	}
+	return by.Mode != mail.ByReturn || smtp.Remaining(*by, s.now).Time >= s.caps.DeliverByMin
 }
 
 func (s *Session) admitRecipients(t *Transaction) {
@@ -118,6 +146,10 @@ func (s *Session) writeMail(t *Transaction) {
 	if t.RequireTLS {
 		b = append(b, " REQUIRETLS"...)
 	}
+	if t.deadline = e.By.Mode != mail.ByNone && s.caps.DeliverBy && (s.strict(t) || s.takesBy(t)); t.deadline {
+		b = append(b, " BY="...)
+		b = append(b, smtp.Remaining(e.By, s.now).String()...)
+	}
 	s.mails++
 	s.promised--
 	s.put(slot{kind: slotMail, tx: t}, append(b, '\r', '\n'))
@@ -148,9 +180,9 @@ func (s *Session) writeRcpt(t *Transaction) {
 	b := append(s.out.commands, "RCPT TO:<"...)
 	b = append(b, r.Address...)
 	b = append(b, '>')
-	if s.caps.DSN && r.Notify != 0 {
+	if notify := s.notify(t, r); s.caps.DSN && notify != 0 {
 		b = append(b, " NOTIFY="...)
-		b = append(b, r.Notify.String()...)
+		b = append(b, notify.String()...)
 	}
 	if s.caps.DSN && r.ORcpt != "" {
 		b = append(b, " ORCPT="...)
@@ -158,6 +190,20 @@ func (s *Session) writeRcpt(t *Transaction) {
 	}
 	s.put(slot{kind: slotRcpt, tx: t, recipient: int32(t.next)}, append(b, '\r', '\n'))
 	t.next++
+}
+
+// notify returns the NOTIFY of a recipient. A server that does not get the deadline of a message of mode
+// ByNotify is asked for a report on delays of its own (RFC 2852 4.1.4.2, which overrides
+// RFC 3461 5.2.1 here).
+func (s *Session) notify(t *Transaction, r *mail.Recipient) mail.Notify {
+	e := &t.Envelope
+	switch {
+	case e.By.Mode != mail.ByNotify || t.deadline || s.now >= e.By.At || e.Sender == "" || r.Notify == mail.NotifyNever:
+		return r.Notify
+	case r.Notify == 0:
+		return mail.NotifyFailure | mail.NotifyDelay
+	}
+	return r.Notify | mail.NotifyDelay
 }
 
 // writeData writes DATA, or requests the content that follows BDAT, unless it is

@@ -3,6 +3,7 @@ package client
 import (
 	"strconv"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
@@ -96,10 +97,10 @@ func (s *Session) open(t *Transaction) {
 // streamable reports whether a transaction may be written without waiting for
 // replies. The first one of a session never is, nor are the last two that the
 // server's limit allows: the limit counts commands, not successes (RFC 9422), and
-// refusals become known only later.
+// refusals become known only later. Nor is mail that the server may refuse because of its deadline.
 func (s *Session) streamable(t *Transaction) bool {
 	most := s.caps.Limits.Mails
-	return s.level == Stream && s.mails > 0 && !t.Unstreamed && !t.RequireTLS && !t.Callout &&
+	return s.level == Stream && s.mails > 0 && !t.Unstreamed && !t.RequireTLS && !t.Callout && t.Envelope.By.Mode != mail.ByReturn &&
 		(most == 0 || s.mails < most-2) &&
 		t.Envelope.Size > 0 && t.Envelope.Size <= StreamSizeMax && len(t.Recipients) <= StreamRecipientsMax
 }

@@ -6,12 +6,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // sizeOffer is what RFC 1870 4 has of a line, with a number that fits into 63 bits.
 var sizeOffer = regexp.MustCompile(`^SIZE *(0|[1-9][0-9]{0,17}) *$`)
+
+// byOffer is what RFC 2852 2 has of a line with a shortest time.
+var byOffer = regexp.MustCompile(`^[^ ]* *([0-9]{1,9})(,.*)?$`)
 
 // Whatever a server says to EHLO, it is sent the parameters that it offers and no
 // others, and refused for good is only what it cannot take.
@@ -21,6 +25,7 @@ func FuzzOffers(f *testing.F) {
 		"8BITMIME\nSMTPUTF8\nSIZE 1000 \nSIZE -1", "8BITMIME\nSMTPUTF8\nSIZE 999", "8BITMIME=1\nSMTPUTF8", "8BITMIMEX\nSMTPUTF8", "-8BITMIME\nSMTPUTF8", "SMTPUTF8\n8BITMIME\n\nDSN x\nSIZE 01",
 		"8BITMIME\nSMTPUTF8\nLIMITS MAILMAX=0 RCPTMAX=0 RCPTDOMAINMAX=0\nBURL\nCHUNKING\nSTARTTLS", "8BITMIME\nSMTPUTF8\nLIMITS MAILMAX=1 RCPTMAX=1 RCPTDOMAINMAX=1\nPIPELINING", "\x00\xff\n8BITMIME\x00\nSMTPUTF8",
 		"8BITMIME\nSMTPUTF8\nSIZE 99999999999999999999", "8BITMIME\nSMTPUTF8\nAUTH PLAIN\nAUTH=PLAIN\nDSN\nDSN", "8BITMIME\nSMTPUTF8\nMT-PRIORITY MIXER",
+		"8BITMIME\nSMTPUTF8\nDELIVERBY", "8BITMIME\nSMTPUTF8\nDeliverBy 61,x\nDSN", "8BITMIME\nSMTPUTF8\nDELIVERBY 60", "8BITMIME\nSMTPUTF8\nDELIVERBY ,61\nDELIVERBY 0000000060",
 	} {
 		f.Add(text, uint16(1000))
 	}
@@ -37,14 +42,21 @@ func FuzzOffers(f *testing.F) {
 			t.Fatalf("%+v", s.Failure())
 		}
 		tx := Transaction{
-			Envelope:   mail.Envelope{Sender: "ä@a.example", Size: int64(octets), Body: mail.Body8BitMIME, SMTPUTF8: true, EnvID: "e", Ret: mail.RetFull, Priority: -3},
+			Envelope: mail.Envelope{Sender: "ä@a.example", Size: int64(octets), Body: mail.Body8BitMIME, SMTPUTF8: true, EnvID: "e", Ret: mail.RetFull, Priority: -3,
+				By: mail.DeliverBy{At: 60 * mail.Instant(time.Second), Mode: mail.ByReturn}},
 			Recipients: []mail.Recipient{{Address: "ö@b.example", ORcpt: "rfc822;o@b.example"}},
 		}
 		s.Start(&tx)
-		offers, most := map[string]bool{}, int64(0)
+		offers, most, least := map[string]bool{}, int64(0), 0
 		for _, line := range lines {
 			keyword, _, _ := strings.Cut(line, " ")
 			keyword = strings.ToUpper(keyword)
+			if keyword == "DELIVERBY" {
+				least = 0
+				if m := byOffer.FindStringSubmatch(line); m != nil {
+					least, _ = strconv.Atoi(m[1])
+				}
+			}
 			if offers[keyword] = true; keyword != "SIZE" {
 				continue
 			}
@@ -69,6 +81,9 @@ func FuzzOffers(f *testing.F) {
 		}
 		if offers["MT-PRIORITY"] {
 			want += " MT-PRIORITY=-3"
+		}
+		if offers["DELIVERBY"] && least <= 60 {
+			want += " BY=60;R"
 		}
 		if out := take(s); out != want+"\r\n" {
 			t.Fatalf("%q is written, want %q", out, want)

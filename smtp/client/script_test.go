@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // The scripts in testdata are dialogues. Their commands:
@@ -21,7 +23,11 @@ import (
 //	                                          authenticates, see scripted
 //	secured, unsecured why="…"                TLS was negotiated, or not
 //	server say="250-one|250 two"              lines from the server; raw= is sent as it is
-//	start from=A to=B,C size=N 8bit utf8 …    a transaction; the options are ESMTP parameters
+//	tick TIME                                 so much time passes
+//	start from=A to=B,C size=N 8bit utf8 …    a transaction; the options are ESMTP parameters,
+//	                                          and with strict, mail that is returned by a deadline
+//	                                          goes only to a server that promises that; ago=TIME
+//	                                          is when by= was given
 //	content text="…" [more]                   a piece of content, the last one unless more
 //	withhold                                  no content for it after all
 //	close, timeout, abandon                   the end of the connection
@@ -79,6 +85,7 @@ type dialogue struct {
 	stuck  bool // the connection does not take what is written
 	late   bool // it does, but that is not known yet
 	unsure int  // octets of which it is not known
+	now    mail.Instant
 	out    strings.Builder
 }
 
@@ -121,16 +128,31 @@ func (d *dialogue) command(tb testing.TB, l *golden.Line) {
 			cfg.Auth = &scripted{responses: strings.Split(responses, "|"), proof: l.Str("proof", "")}
 		}
 		d.s, d.stuck, d.late, d.unsure = New(cfg), false, false, 0
+		d.s.Tick(d.now)
 	case "server":
 		text := strings.ReplaceAll(l.Str("say", ""), "|", "\r\n") + "\r\n"
 		d.feed(l.Str("raw", text))
 	case "start":
 		t := transaction(tb, l)
+		if text := l.Str("by", ""); text != "" {
+			by, ok := smtp.ParseBy([]byte(text))
+			if !ok {
+				tb.Fatalf("%s: by=%s", l.Pos, text)
+			}
+			t.Envelope.By = by.Deadline(d.now.Add(-l.Duration(tb, "ago", 0)))
+		}
 		if !d.s.Room() {
 			d.out.WriteString("no room\n")
 			return
 		}
 		d.s.Start(t)
+	case "tick":
+		passes, err := time.ParseDuration(l.Words[0])
+		if err != nil {
+			tb.Fatalf("%s: %v", l.Pos, err)
+		}
+		d.now = d.now.Add(passes)
+		d.s.Tick(d.now)
 	case "content":
 		d.stuck = has(l, "stuck")
 		if d.s.Wanting() == nil {
@@ -270,7 +292,7 @@ func transaction(tb testing.TB, l *golden.Line) *Transaction {
 		EnvID:    l.Str("envid", ""),
 		Size:     int64(l.Int(tb, "size", 100)),
 		SMTPUTF8: has(l, "utf8"),
-	}, Unstreamed: has(l, "unstreamed"), Callout: has(l, "callout")}
+	}, Unstreamed: has(l, "unstreamed"), Callout: has(l, "callout"), StrictBy: has(l, "strict")}
 	if has(l, "8bit") {
 		t.Envelope.Body = mail.Body8BitMIME
 	}
@@ -286,6 +308,8 @@ func transaction(tb testing.TB, l *golden.Line) *Transaction {
 		notify = mail.NotifySuccess
 	case "never":
 		notify = mail.NotifyNever
+	case "failure":
+		notify = mail.NotifyFailure
 	}
 	for i, to := range strings.Split(l.Str("to", "b@example.net"), ",") {
 		t.Recipients = append(t.Recipients, mail.Recipient{

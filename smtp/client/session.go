@@ -125,6 +125,7 @@ type Session struct {
 	serial  uint32 // of Wait
 	out     output
 
+	now     mail.Instant   // of Tick
 	active  []*Transaction // under way, in the order of Start
 	content *Transaction   // the one whose content is being supplied
 	done    []*Transaction // finished, not yet taken
@@ -173,6 +174,20 @@ func New(cfg Config) *Session {
 	}
 	s.slots.push(slot{kind: slotGreeting})
 	return s
+}
+
+// Tick gives the session the time, for deadlines of messages (mail.DeliverBy): best before each Start, and before
+// whatever may have a MAIL written while Timed.
+func (s *Session) Tick(now mail.Instant) { s.now = now }
+
+// Timed reports whether the MAIL of a message with a deadline is still to be written.
+func (s *Session) Timed() bool {
+	for _, t := range s.active {
+		if t.Envelope.By.Mode != mail.ByNone && (t.state == txQueued || t.step <= stepMail && t.state == txEnvelope) {
+			return true
+		}
+	}
+	return false
 }
 
 // Feed consumes octets that the server sent. They are not kept.

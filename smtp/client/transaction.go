@@ -74,7 +74,7 @@ const (
 // until Session.Next returns it, it belongs to the session. It may be reused
 // for another message after that.
 type Transaction struct {
-	// Envelope supplies Sender, EnvID, Ret, Body, SMTPUTF8 and Size. Body and
+	// Envelope supplies Sender, EnvID, Ret, Body, SMTPUTF8, Priority, By and Size. Body and
 	// SMTPUTF8 state what the content needs; a host that knows better than the
 	// sender (there are no octets above 127 after all) may clear them. Size is
 	// announced to the server and decides whether the message may be streamed;
@@ -88,6 +88,10 @@ type Transaction struct {
 	// RequireTLS demands REQUIRETLS of the server, and passes that on (RFC 8689): the host
 	// has secured the session as that must be.
 	RequireTLS bool
+	// StrictBy has mail that is returned by a deadline sent only to a server that promises that
+	// (RFC 2852 4.1.4.1): one that offers DELIVERBY and takes the time that is left. Without it
+	// such mail goes to others, too, without its deadline.
+	StrictBy bool
 	// Callout only asks whether the recipients would be accepted, with RSET in
 	// place of DATA. Recipients that would be accepted are Delivered;
 	// SenderRefused reports whether the server's answer was about the sender
@@ -120,9 +124,10 @@ type Transaction struct {
 
 	dismissed bool // the last reply to it was 421
 
-	unanswered int // slots
-	accepted   int // recipients that were Accepted
-	finals     int // LMTP: replies to its content that are missing
+	unanswered int  // slots
+	accepted   int  // recipients that were Accepted
+	finals     int  // LMTP: replies to its content that are missing
+	deadline   bool // MAIL had BY
 	mailReply  mail.Reply
 	finalReply mail.Reply  // if held
 	kept       []keptReply // LMTP: likewise
@@ -152,6 +157,9 @@ func (t *Transaction) Astray() bool { return t.astray }
 // its MAIL, which is the reason for its recipients' verdicts.
 func (t *Transaction) SenderRefused() bool { return t.mail == mailRefused }
 
+// TookDeadline reports, for a transaction that is done, that its MAIL had BY.
+func (t *Transaction) TookDeadline() bool { return t.deadline }
+
 // begin prepares the transaction for writing.
 func (t *Transaction) begin() {
 	results := t.Results[:0]
@@ -159,7 +167,7 @@ func (t *Transaction) begin() {
 		results = append(results, Result{})
 	}
 	*t = Transaction{
-		Envelope: t.Envelope, Recipients: t.Recipients, Unstreamed: t.Unstreamed, RequireTLS: t.RequireTLS, Callout: t.Callout,
+		Envelope: t.Envelope, Recipients: t.Recipients, Unstreamed: t.Unstreamed, RequireTLS: t.RequireTLS, StrictBy: t.StrictBy, Callout: t.Callout,
 		Results: results, state: txQueued,
 	}
 }

@@ -251,6 +251,14 @@ func (s *Session) extensions() {
 		s.out = strconv.AppendInt(s.out, int64(most/time.Second), 10)
 		s.out = append(append(append(s.out, ' '), smtp.FormatHoldUntil(s.peer.Begun.Add(most))...), "\r\n"...)
 	}
+	if s.peer.DeliverBy {
+		s.out = append(s.out, "250-DELIVERBY"...)
+		if least := s.peer.DeliverByMin; least > 0 {
+			s.out = append(s.out, ' ')
+			s.out = strconv.AppendInt(s.out, int64(least/time.Second), 10)
+		}
+		s.out = append(s.out, "\r\n"...)
+	}
 	if s.peer.RequireTLS && s.security.Encrypted() { // RFC 8689 2: not before
 		s.line250("REQUIRETLS")
 	}

@@ -182,6 +182,10 @@ type Peer struct {
 	// that its value may have (verp_delimiter_filter); "" means smtp.VERPFilter.
 	VERP       mail.VERP
 	VERPFilter string
+	// DeliverBy is whether DELIVERBY is offered (RFC 2852), and DeliverByMin the shortest time that
+	// is accepted for mail to be returned after it, in whole seconds; 0 for any.
+	DeliverBy    bool
+	DeliverByMin time.Duration
 	// TLS is whether STARTTLS is offered, or required.
 	TLS TLS
 	// RequireTLS is whether REQUIRETLS is offered (RFC 8689) in sessions that are encrypted.

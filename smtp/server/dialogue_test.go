@@ -354,6 +354,8 @@ func (d *dialogue) set(rest string) error {
 	case "future-release":
 		d.peer.Begun = 1_900_000_000 * mail.Instant(time.Second)
 		d.peer.FutureRelease = time.Duration(number) * time.Second
+	case "deliver-by":
+		d.peer.DeliverBy, d.peer.DeliverByMin = true, time.Duration(number)*time.Second
 	case "lenient-paths":
 		d.cfg.LenientPaths = true
 	case "underscores":

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // A message is what the host of the tests has committed.
@@ -124,6 +125,9 @@ func (h *host) transact(request Request) {
 		h.event("begin <%s>", r.Sender)
 		if !r.Hold.IsZero() {
 			h.event("hold for=%s until=%s", r.Hold.For, r.Hold.Until)
+		}
+		if r.By != (smtp.By{}) {
+			h.event("by %s", r.By)
 		}
 		h.session.Begun(mail.QueueID(h.drafts), testDate)
 	case *Recipient:

@@ -50,6 +50,9 @@ type Begin struct {
 	// Hold is until when the client has the message kept (RFC 4865). Whether that is too long
 	// is for the host to say, who knows the time; the envelope of Commit does not have it.
 	Hold smtp.Hold
+	// By is the deadline of the message (RFC 2852). Which instant that is, and whether it comes
+	// before the end of Hold, is for the host to say; the envelope of Commit does not have it.
+	By smtp.By
 }
 
 // Recipient asks the host to add a recipient to the draft, unless its policy

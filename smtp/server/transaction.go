@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
@@ -81,6 +82,14 @@ func (s *Session) mail(arg []byte) {
 		s.refuse(smtp.FaultParamUnknown.Reply(smtp.VerbMAIL))
 		return
 	}
+	if m.By.Mode != mail.ByNone && !s.peer.DeliverBy {
+		s.refuse(smtp.FaultParamUnknown.Reply(smtp.VerbMAIL))
+		return
+	}
+	if m.By.Mode == mail.ByReturn && m.By.Time < s.peer.DeliverByMin { // RFC 2852 3
+		s.refuse(reply(555, 5, 4, "Error: with R, BY must be at least "+strconv.FormatInt(int64(s.peer.DeliverByMin/time.Second), 10)+" seconds"))
+		return
+	}
 	if m.RequireTLS && !s.peer.RequireTLS {
 		s.refuse(smtp.FaultParamUnknown.Reply(smtp.VerbMAIL))
 		return
@@ -102,7 +111,7 @@ func (s *Session) mail(arg []byte) {
 		m.Priority = s.peer.PriorityMax
 	}
 	s.tx.mail, s.tx.verp = m, verp
-	s.slots.begin = Begin{Client: s.client(), Sender: m.Sender, Size: m.Size, Priority: m.Priority, Hold: m.Hold, Mail: &s.tx.mail}
+	s.slots.begin = Begin{Client: s.client(), Sender: m.Sender, Size: m.Size, Priority: m.Priority, Hold: m.Hold, By: m.By, Mail: &s.tx.mail}
 	s.pending.push(&s.slots.begin)
 }
 

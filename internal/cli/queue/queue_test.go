@@ -109,6 +109,26 @@ func TestShowOrdered(t *testing.T) {
 	}
 }
 
+// By when a message is to be delivered is shown with what happens otherwise, and what its sender knows of that.
+func TestShowDeadline(t *testing.T) {
+	now := time.Now()
+	at := now.Add(90 * time.Second)
+	for want, d := range map[string]admin.Detail{
+		"\nDeliver by  " + human.When(at, now) + ", or it is returned\nRecipients":                                      {DeliverBy: &at, ByMode: "return"},
+		"\nDeliver by  " + human.When(at, now) + "; released after that, it is returned\n":                              {DeliverBy: &at, ByMode: "return", Summary: admin.Summary{State: admin.StateHold}},
+		", or its sender is notified; each server reports that it has passed it on\nRecipients":                         {DeliverBy: &at, ByMode: "notify", ByTrace: true},
+		"\nDeliver by  " + human.When(at, now) + "\nReports     the sender was notified that its deadline has passed\n": {DeliverBy: &at, ByMode: "notify", Late: true},
+		"\nReports     the sender was notified of the delay, and that its deadline has passed\n":                        {DeliverBy: &at, ByMode: "notify", Late: true, Warned: true},
+		"\nAttempts    none yet\nRecipients":                                                                            {},
+	} {
+		d.ID, d.Total, d.Waiting = "00AX7VVSG0003", 1, 1
+		var out bytes.Buffer
+		if (&shower{out: &out}).head(&d, now); !strings.Contains(out.String(), want) {
+			t.Errorf("want %q in\n%s", want, out.String())
+		}
+	}
+}
+
 // What a host has said is shown line by line, or on one line where there is only one;
 // nothing in it reaches the terminal that could act on it.
 func TestLinesOfAReply(t *testing.T) {

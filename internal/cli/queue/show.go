@@ -166,11 +166,36 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	if d.EnvID != "" || d.Ret != "" {
 		line("DSN", "%s", dsnText(d))
 	}
-	if d.Warned {
+	if d.DeliverBy != nil {
+		line("Deliver by", "%s", deadlineText(d, now))
+	}
+	switch {
+	case d.Warned && d.Late:
+		line("Reports", "the sender was notified of the delay, and that its deadline has passed")
+	case d.Late:
+		line("Reports", "the sender was notified that its deadline has passed")
+	case d.Warned:
 		line("Reports", "the sender was notified of the delay")
 	}
 	line("Recipients", "%s", recipientCounts(d.Total, d.Waiting))
 	fmt.Fprintln(s.out)
+}
+
+// deadlineText returns by when the sender wants a message delivered, and what happens if it is not.
+func deadlineText(d *admin.Detail, now time.Time) string {
+	text := human.When(*d.DeliverBy, now)
+	switch {
+	case d.ByMode == "return" && d.State == admin.StateHold:
+		text += "; released after that, it is returned"
+	case d.ByMode == "return":
+		text += ", or it is returned"
+	case !d.Late:
+		text += ", or its sender is notified"
+	}
+	if d.ByTrace {
+		text += "; each server reports that it has passed it on"
+	}
+	return text
 }
 
 // lastOutcome returns when the last of the recipients that are shown had an outcome;
