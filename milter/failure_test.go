@@ -194,6 +194,11 @@ func TestRestartBetweenMessages(t *testing.T) {
 	if got, want := f.seen(), strings.TrimSpace(strings.Repeat("O:12 D C:21 D H:12 D M:20 D R:24 D T:0 L:16 L:20 L:32 D N:0 B:8 D E:0 ", 3)); got != want {
 		t.Errorf("it has seen\n%s, want\n%s", got, want)
 	}
+	fresh := chain(t, host(t, j), FailReject, ln.Addr().String())
+	f.follow(script{'C': ""})
+	if got := submit(t, fresh.Open(), letter); got.reply != 554 || fresh.Milters[0].Counters().Connections != 1 { // it was not idle
+		t.Errorf("%+v, %+v", got, fresh.Milters[0].Counters())
+	}
 	for i, command := range "MHC" { // on the connection that takes the place of the one that was closed
 		f.follow(script{byte(command): ""})
 		if got := submit(t, s, letter); got.reply != 554 {
@@ -290,5 +295,50 @@ func TestTimeOfNegotiation(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Fatal("signs of life extend the negotiation")
+	}
+}
+
+// The word skip at RCPT is for the recipients of one message: of the next the milter gets the first again.
+func TestSkipRecipients(t *testing.T) {
+	f := &fake{script: script{'O': negotiated(6, mayAll, maySkip|noData|noHeaders|noEOH|noBody|1<<28|1<<29), 'R': pack('s', "")}} // two bits are sizes of packets
+	s := chain(t, host(t, &journal{}), FailReject, f.start(t)).Open()
+	for range 2 {
+		if v := s.Mail(t.Context(), &someFacts, "a@x.test", nil); v != (Verdict{}) {
+			t.Fatalf("%+v", v)
+		}
+		for range 3 {
+			if v := s.Recipient(t.Context(), &mail.Recipient{Address: "b@y.test"}); v != (Verdict{}) {
+				t.Fatalf("%+v", v)
+			}
+		}
+		if _, v, err := s.Message(t.Context(), message(t, s.host, letter), true); v != (Verdict{}) || err != nil {
+			t.Fatalf("%+v, %v", v, err)
+		}
+	}
+	s.Close()
+	await(t, "QUIT", func() bool { return strings.HasSuffix(f.seen(), "Q") })
+	if got := f.seen(); strings.Count(got, "R:") != 2 || strings.Count(got, "E:") != 2 {
+		t.Error(got)
+	}
+}
+
+// Two milters have a message held, or fail so that it is: the reason is that of the first.
+func TestFirstReasonStays(t *testing.T) {
+	hold := func(why string) script { return script{'E': pack('q', why+"\x00") + pack('c', "")} }
+	for _, c := range []struct {
+		first, second script
+		want          string
+	}{
+		{hold("one"), hold("two"), "milter m1: one"},
+		{script{'E': ""}, script{'E': ""}, "milter m1 failed: it has closed the connection"},
+		{script{'E': ""}, hold("two"), "milter m2: two"},
+		{script{'E': pack('q', "\x00") + pack('c', "")}, script{}, "milter m1: no reason given"},
+	} {
+		one, two := &fake{script: c.first}, &fake{script: c.second}
+		s := chain(t, host(t, &journal{}), FailQuarantine, one.start(t), two.start(t)).Open()
+		if got := submit(t, s, letter); got.reply != 250 || got.changes.Hold != c.want {
+			t.Errorf("%+v, want %s", got.changes, c.want)
+		}
+		s.Close()
 	}
 }

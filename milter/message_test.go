@@ -19,6 +19,9 @@ func TestUnchanged(t *testing.T) {
 		if got := contentOf(t, m); got != "Received: by mta.test\r\n"+content {
 			t.Errorf("%.60q became %.90q", content, got)
 		}
+		if string(m.fields[0].text) != "Received: by mta.test\r\n" {
+			t.Errorf("%.60q: a line of it is in our field", content)
+		}
 	}
 }
 

@@ -206,7 +206,7 @@ func (s *Session) tell(ctx context.Context, p *part, what string, say func(*conv
 	r, err := say(p.talk)
 	idle := p.idle
 	p.idle = false
-	if idle && errors.Is(err, errClosed) && ctx.Err() == nil {
+	if idle && errors.Is(err, errClosed) {
 		p.gone = true
 		p.leave()
 		return Verdict{}, false

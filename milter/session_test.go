@@ -260,6 +260,7 @@ func TestMacros(t *testing.T) {
 		{stageMail, occasion{Facts: &someFacts, sender: "a@x.test"}, "mail_addr=a@x.test {client_addr}=192.0.2.7"},
 		{stageRcpt, occasion{Facts: &someFacts, recipient: "b@y.test"}, "{rcpt_mailer}=smtp {rcpt_host}=y.test {rcpt_addr}=b@y.test"},
 		{stageEnd, occasion{Facts: &someFacts}, ""},
+		{stageEOH, occasion{Facts: &local}, ""},
 		{stageEOH, occasion{Facts: &someFacts}, "i=00000000004K7"},
 	} {
 		c.about.host = &Host{Hostname: "mta.test", Version: "Posthaste test"}

@@ -621,6 +621,39 @@ func TestRequireTLSKeyword(t *testing.T) {
 	}
 }
 
+// What cannot be secured is for good with REQUIRETLS only: mail with the null sender waits as other mail does,
+// and so does mail with REQUIRETLS while nobody knows how the host must be secured.
+func TestRequireTLSForGood(t *testing.T) {
+	ca := newAuthority(t)
+	valid, other := ca.certificate(t, "mx.test", time.Hour), newAuthority(t).certificate(t, "mx.test", time.Hour)
+	for _, c := range []struct {
+		security string
+		answer   dane.State
+		cert     tls.Certificate
+		status   string
+	}{
+		{"verify", dane.None, other, "4.7.5"},
+		{"verify+wants-requiretls", dane.None, other, "4.7.5"},
+		{"verify+requiretls", dane.None, other, "5.7.10"},
+		{"sts=*.other.test+wants-requiretls", dane.None, valid, "4.7.5"},
+		{"sts=*.other.test+requiretls", dane.None, valid, "5.7.10"},
+		{"mta-sts+wants-requiretls", dane.Failed, valid, "4.7.5"},
+		{"mta-sts+requiretls", dane.Failed, valid, "4.7.5"},
+		{"dane-only+requiretls", dane.Failed, valid, "4.7.5"},
+		{"dane-only+requiretls", dane.None, valid, "5.7.10"},
+		{"dane-only+wants-requiretls", dane.None, valid, "4.7.5"},
+		{"mta-sts+requiretls", dane.Unusable, other, "5.7.10"},
+	} {
+		a := &ability{offers: true, reply: "220 go ahead", keyword: true, config: &tls.Config{Certificates: []tls.Certificate{c.cert}}}
+		client, o := demanding(t, ca, nil, a, TransportConfig{})
+		client.cfg.TLSA = records{answer: dane.Answer{State: c.answer}}
+		o.Security = c.security
+		if k, opened := client.Dial(t.Context(), o); k != nil || !opened.Insecure || opened.Reply.Status.String() != c.status || opened.Reply.Code/100 != opened.Reply.Status.Class {
+			t.Errorf("%s, TLSA %v: %+v, want %s", c.security, c.answer, opened.Reply, c.status)
+		}
+	}
+}
+
 // A broken text is no reason to send mail in plaintext.
 func TestUnknownDemand(t *testing.T) {
 	c, o := demanding(t, newAuthority(t), nil, &ability{}, TransportConfig{})

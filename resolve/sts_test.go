@@ -286,9 +286,14 @@ func TestUnsignedRecordsAtDANEOnly(t *testing.T) {
 // had; and TLS-Required: No takes back what the domain demands, but not what the operator does.
 func TestAskedOfRoutes(t *testing.T) {
 	w := newWorld(t, zone)
-	f := &finder{enforced: map[string][]string{"example.com": {"*.example.com"}}}
+	w.add(t, `
+		named.example.    300 IN MX 10 mx1.example.com.
+		policy.example.   300 IN MX 10 mx1.example.com.
+	`)
+	f := &finder{enforced: map[string][]string{"example.com": {"*.example.com"}, "policy.example": {"*.example.com"}}}
 	const relay = "[mx.example.org]"
-	table, err := route.NewTable(route.Config{Rules: []string{"relayed.test smtp:" + relay, "own.test own:" + relay, "box.test boxes:" + relay}})
+	table, err := route.NewTable(route.Config{Rules: []string{"relayed.test smtp:" + relay, "own.test own:" + relay, "box.test boxes:" + relay,
+		"named.test smtp:named.example", "policy.test smtp:policy.example", "gone.test back:gone.example"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,17 +308,25 @@ func TestAskedOfRoutes(t *testing.T) {
 		{tlspolicy.Secure, "a@sister.example", [4]string{"secure=.sister.example,sister.example", "secure=.sister.example,sister.example+requiretls", "secure=.sister.example,sister.example", "secure=.sister.example,sister.example+wants-requiretls"}},
 		{tlspolicy.May, "a@relayed.test", [4]string{"", "mta-sts+requiretls", "", "+wants-requiretls"}},
 		{tlspolicy.May, "a@own.test", [4]string{"", "", "", ""}},
+		{tlspolicy.STS, "a@own.test", [4]string{"mta-sts", "mta-sts", "", "mta-sts"}},
+		{tlspolicy.Verify, "a@example.com", [4]string{"verify", "sts=mx1.example.com,mx2.example.com+requiretls", "verify", "verify"}},
+		{tlspolicy.Verify, "a@sister.example", [4]string{"verify", "5.7.10", "verify", "verify"}},
+		{tlspolicy.Verify, "a@named.test", [4]string{"verify", "5.7.10", "verify", "verify+wants-requiretls"}},
+		{tlspolicy.Verify, "a@policy.test", [4]string{"verify", "sts=*.example.com+requiretls", "verify", "verify+wants-requiretls"}},
+		{tlspolicy.Secure, "a@example.com", [4]string{"secure=.example.com,example.com", "secure=.example.com,example.com+requiretls", "secure=.example.com,example.com", "secure=.example.com,example.com+wants-requiretls"}},
+		{tlspolicy.May, "a@gone.test", [4]string{"", "mta-sts+requiretls", "", ""}},
 		{tlspolicy.May, "a@gone.example", [4]string{"5.1.2", "5.1.2", "5.1.2", "5.1.2"}},
 	} {
-		security, err := tlspolicy.NewTable(map[string]tlspolicy.Policy{"smtp": {Level: c.level}}, nil)
+		security, err := tlspolicy.NewTable(map[string]tlspolicy.Policy{"smtp": {Level: c.level}, "own": {Level: c.level}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		f.asked = nil
 		if c.level == tlspolicy.May {
 			security = nil
 		}
-		router := NewRouter(table, w.resolver(t, Config{Trusted: []string{relay}}), RouterConfig{Security: security, STS: f,
-			Transports: map[string]Lookups{"smtp": {Sites: true}, "own": {Unrequired: true}}})
+		router := NewRouter(table, w.resolver(t, Config{Trusted: []string{relay, "named.example", "policy.example"}}), RouterConfig{Security: security, STS: f,
+			Transports: map[string]Lookups{"smtp": {Sites: true}, "own": {Unrequired: true}, "back": {Sites: true, Fallback: true}}})
 		for asked, want := range c.demands {
 			asked := mail.TLSRequest(asked)
 			to := router.RouteFrom("", asked, []mail.Recipient{{Address: c.recipient}})[0]
@@ -330,6 +343,9 @@ func TestAskedOfRoutes(t *testing.T) {
 			if again := router.RouteFrom("", asked, []mail.Recipient{{Address: c.recipient}})[0]; again != to {
 				t.Errorf("%v %s, asked %v again: %+v, was %+v", c.level, c.recipient, asked, again, to)
 			}
+		}
+		if c.level == tlspolicy.Secure && len(f.asked) > 0 { // the operator has said who the hosts are
+			t.Errorf("%s: policies were asked for of %q", c.recipient, f.asked)
 		}
 	}
 }
