@@ -196,8 +196,8 @@ func TestRestartBetweenMessages(t *testing.T) {
 	}
 	fresh := chain(t, host(t, j), FailReject, ln.Addr().String())
 	f.follow(script{'C': ""})
-	if got := submit(t, fresh.Open(), letter); got.reply != 554 || fresh.Milters[0].Counters().Connections != 1 { // it was not idle
-		t.Errorf("%+v, %+v", got, fresh.Milters[0].Counters())
+	if got := submit(t, fresh.Open(), letter); got.reply != 554 || fresh.Milters[0].Snapshot().Connections != 1 { // it was not idle
+		t.Errorf("%+v, %+v", got, fresh.Milters[0].Snapshot())
 	}
 	for i, command := range "MHC" { // on the connection that takes the place of the one that was closed
 		f.follow(script{byte(command): ""})
