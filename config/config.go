@@ -383,7 +383,12 @@ func Load(path string, env Environment) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := Parse(path, text, env)
+	return LoadText(path, text, env)
+}
+
+// LoadText is Load for the text of a file, whose name in messages is name.
+func LoadText(name string, text []byte, env Environment) (*Config, error) {
+	c, err := Parse(name, text, env)
 	if err != nil {
 		return nil, err
 	}

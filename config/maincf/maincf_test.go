@@ -284,7 +284,7 @@ func TestSources(t *testing.T) {
 	if len(wrong) != 2 {
 		t.Error(texts(wrong))
 	}
-	for s, want := range map[string]string{"[::1]/128": "::1/128", "[2001:db8::]/32": "2001:db8::/32", "[::1]": "::1/128", "127.0.0.1": "127.0.0.1/32"} {
+	for s, want := range map[string]string{"[::1]/128": "::1/128", "[2001:db8::]/32": "2001:db8::/32", "[::1]": "::1/128", "127.0.0.1": "127.0.0.1/32", "[::ffff:127.0.0.0]/104": "127.0.0.0/8", "::ffff:10.1.2.3": "10.1.2.3/32"} {
 		if p, ok := ParseNetwork(s); !ok || p.String() != want {
 			t.Errorf("%s: %v", s, p)
 		}

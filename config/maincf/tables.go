@@ -274,11 +274,15 @@ func ParseNetwork(s string) (netip.Prefix, bool) {
 	}
 	if strings.Contains(s, "/") {
 		p, err := netip.ParsePrefix(s)
-		return p.Masked(), err == nil && p.Masked() == p
+		if err == nil && p.Addr().Is4In6() && p.Bits() >= 96 { // ::ffff:127.0.0.0/104 is 127.0.0.0/8
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
+		return p, err == nil && p.Masked() == p
 	}
 	a, err := netip.ParseAddr(s)
 	if err != nil || a.Zone() != "" {
 		return netip.Prefix{}, false
 	}
+	a = a.Unmap()
 	return netip.PrefixFrom(a, a.BitLen()), true
 }

@@ -1,4 +1,4 @@
-// Package configuration has the commands that check and show the configuration, and
+// Package configuration has the commands that check, show and import the configuration, and
 // reads its file for the other commands.
 package configuration
 
@@ -14,10 +14,10 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 )
 
-// NewCommand returns the commands that check and show the configuration.
+// NewCommand returns the commands that check, show and import the configuration.
 func NewCommand() *cobra.Command {
-	return command.Group("config", "Check and show the configuration", "",
-		newConfigCheckCommand(), newConfigShowCommand())
+	return command.Group("config", "Check, show and import the configuration", "",
+		newConfigCheckCommand(), newConfigShowCommand(), newConfigImportCommand())
 }
 
 func newConfigCheckCommand() *cobra.Command {
