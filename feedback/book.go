@@ -63,7 +63,7 @@ func (b *Book) add(day string, k Key, n uint64) {
 	if counts == nil {
 		counts = make(map[Key]uint64)
 		b.days[day] = counts
-		b.forget()
+		b.forget(day)
 	}
 	for _, text := range []*string{&k.Tenant, &k.Sender, &k.Receiver} {
 		*text = clean(strings.ToLower(*text), domainMax)
@@ -76,12 +76,19 @@ func (b *Book) add(day string, k Key, n uint64) {
 	b.keys += len(counts) - before
 }
 
-// forget removes the oldest days beyond DaysMax.
-func (b *Book) forget() {
+// forget removes days beyond DaysMax: those after today, which a clock that was ahead has made, and then the
+// oldest.
+func (b *Book) forget(today string) {
 	days := slices.Sorted(maps.Keys(b.days))
-	for _, day := range days[:max(0, len(days)-DaysMax)] {
-		b.keys -= len(b.days[day])
-		delete(b.days, day)
+	for len(days) > DaysMax {
+		gone := days[0]
+		if last := len(days) - 1; days[last] > today {
+			gone, days = days[last], days[:last]
+		} else {
+			days = days[1:]
+		}
+		b.keys -= len(b.days[gone])
+		delete(b.days, gone)
 	}
 }
 
