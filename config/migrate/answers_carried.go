@@ -39,10 +39,14 @@ func carriedParameters() map[string]func(*translation, setting) {
 			}
 			t.notNeeded("Nobody is told of these unless notify_classes says so", s.line())
 		},
-		"address_verify_sender":       (*translation).verifySender,
-		"default_verp_delimiters":     (*translation).verpDelimiters,
-		"smtpd_discard_ehlo_keywords": func(t *translation, s setting) { t.discarded(s) },
-		"fallback_relay":              func(t *translation, s setting) { t.doc.top.set("smtp_fallback_relay", s.text, s.line()) },
+		"address_verify_sender":         (*translation).verifySender,
+		"default_verp_delimiters":       (*translation).verp,
+		"verp_delimiter_filter":         (*translation).verp,
+		"disable_verp_bounces":          func(t *translation, s setting) { t.doc.top.set(s.Name, s.yes(), s.line()) },
+		"smtpd_authorized_verp_clients": func(t *translation, s setting) { t.networkList(s.Name, s) },
+		"authorized_verp_clients":       func(t *translation, s setting) { t.networkList("smtpd_authorized_verp_clients", s) },
+		"smtpd_discard_ehlo_keywords":   func(t *translation, s setting) { t.discarded(s) },
+		"fallback_relay":                func(t *translation, s setting) { t.doc.top.set("smtp_fallback_relay", s.text, s.line()) },
 	}
 	for _, name := range []string{"canonical_maps", "sender_canonical_maps", "recipient_canonical_maps", "virtual_alias_maps", "sender_bcc_maps", "recipient_bcc_maps"} {
 		all[name] = func(t *translation, s setting) { t.maps(s.Name, s) }
@@ -279,12 +283,12 @@ func (t *translation) verifySender(s setting) {
 	}
 }
 
-func (t *translation) verpDelimiters(s setting) {
-	if s.text == "+=" {
+func (t *translation) verp(s setting) {
+	if s.text == map[string]string{"default_verp_delimiters": "+=", "verp_delimiter_filter": "-=+"}[s.Name] {
 		t.notNeeded("The values are the defaults here", s.line())
 		return
 	}
-	t.doc.table("feedback", "").set("verp_delimiters", s.text, s.line())
+	t.doc.top.set(s.Name, s.text, s.line())
 }
 
 // discarded is about extensions that are not offered to clients.

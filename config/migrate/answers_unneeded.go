@@ -117,7 +117,6 @@ var unneededParameters = []answerGroup{
 		"non_empty_end_of_header_action", "smtputf8_autodetect_classes", "strict_smtputf8", "enable_idna2003_compatibility", "domain_to_ascii", "requiretls_esmtp_header",
 	}},
 	{"Reports are those of RFC 3464 and quote what the server said", []string{"double_bounce_sender", "bounce_notice_recipient", "error_notice_recipient", "delay_notice_recipient", "enable_threaded_bounces", "requiretls_redact_dsn"}},
-	{"Whoever may submit mail may use VERP, which the program that sends the mail does with its envelope senders", []string{"disable_verp_bounces", "verp_delimiter_filter", "smtpd_authorized_verp_clients", "authorized_verp_clients"}},
 	{"Rates are counted for tenants and flows (docs/quotas.md)", []string{"anvil_rate_time_unit"}},
 	{"[sender_routes] are for the null sender with the key <>", []string{"empty_address_default_transport_maps_lookup_key", "empty_address_relayhost_maps_lookup_key", "sender_based_routing"}},
 	{"Addresses are completed as complete_domain and myorigin say", []string{"append_at_myorigin", "append_dot_mydomain", "local_header_rewrite_clients", "remote_header_rewrite_domain"}},

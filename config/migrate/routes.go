@@ -477,9 +477,7 @@ func (t *translation) virtualAliases() {
 		switch {
 		case s.set && (one.Type == "" || one.IsText() || one.Type == maincf.TypeInline):
 			one := setting{s.Entry, one.Type + ":" + one.Name, true}
-			if strings.HasPrefix(one.text, ":") {
-				one.text = one.text[1:]
-			}
+			one.text = strings.TrimPrefix(one.text, ":")
 			all = append(all, t.domainList(one)...)
 		case one.IsText(): // names without @ are domains, as in virtual(5)
 			if _, text, err := t.in.Read("virtual_alias_maps", one); err == nil {
