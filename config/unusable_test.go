@@ -111,7 +111,7 @@ func TestMissingUsers(t *testing.T) {
 	expectWarning(t, checked(t, table+"command_user = \"root\"\n"), "test.toml:5: warning: transport.boxes.command_user: programs must not run as user or group root", "the daemon does not start")
 }
 
-// A listener for mail programs that no client can use is told of before somebody wonders.
+// A listener for mail programs that no client can use causes a warning.
 func TestUselessListeners(t *testing.T) {
 	dir := t.TempDir()
 	empty, some := filepath.Join(dir, "empty"), filepath.Join(dir, "users")
@@ -177,7 +177,7 @@ func TestMapsWithExpressions(t *testing.T) {
 	}
 }
 
-// A transport that is to demand REQUIRETLS, unlike the others, where nobody can say which hosts are a domain's.
+// A transport that demands REQUIRETLS, unlike the others, where nothing proves which hosts are a domain's.
 func TestRequireTLSWithoutDNSSEC(t *testing.T) {
 	const dns, trusted = "[dns]\nservers = [\"192.0.2.53\"]\n", "[dns]\nservers = [\"192.0.2.53\"]\ntrust_ad = true\n"
 	const strict = "[transport.smtp]\nrequiretls = true\n"

@@ -46,7 +46,7 @@ flow = "*@shop.example"
 	}
 }
 
-// Who may use XVERP: nobody, or who is named, for all listeners or for one.
+// XVERP is for no client, or for those that are named, for all listeners or for one.
 func TestXVERPTerms(t *testing.T) {
 	c := mustParse(t, `listen = ":25"
 smtpd_authorized_verp_clients = ["192.0.2.0/24"]

@@ -100,7 +100,7 @@ const (
 	failedMost  = 8
 )
 
-// reportsMost is the number of reports on one message that the core is told of at once.
+// reportsMost is the number of reports on one message that are passed to the core at once.
 const reportsMost = 100
 
 // A failedReport is a report that will be tried again.

@@ -124,7 +124,7 @@ func TestUnverified(t *testing.T) {
 }
 
 // Each tenant has addresses of his own, and they share the one for complaints. Who sends plain
-// addresses, those with tags, or since a short while tags, is told apart.
+// addresses, those with tags, or since a short while tags, is distinguished.
 func TestDesks(t *testing.T) {
 	secret := verp.Codec{Secrets: [][]byte{[]byte("secret")}}
 	m := desks(t, Desk{Addresses: []string{"@b.shop.example", "fbl@isp.example"}, Tenant: "shop", Codec: secret},

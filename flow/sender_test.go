@@ -142,7 +142,7 @@ func TestSender(t *testing.T) {
 	}
 }
 
-// Whoever says that recipients follow a "-" has one flow for those with a "+", too; words of list
+// With delimiters by which recipients follow a "-" there is one flow for those with a "+", too; words of list
 // software go before what is said.
 func TestDash(t *testing.T) {
 	for address, want := range map[mail.Address]string{

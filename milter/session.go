@@ -116,7 +116,7 @@ func (s *Session) Mail(ctx context.Context, facts *Facts, sender mail.Address, a
 	return Verdict{}
 }
 
-// begin tells one milter of a message that begins.
+// begin announces a message to one milter.
 func (s *Session) begin(ctx context.Context, p *part, arguments []string) (v Verdict, done bool) {
 	p.skipsRcpt = false
 	if v, done := s.introduce(ctx, p); done || p.standing != atClient {

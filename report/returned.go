@@ -13,10 +13,10 @@ import (
 // Return reports the failure of some recipients of a message that never came into the spool, because
 // it was refused when whoever had left it was gone. Of the envelope, Sender, EnvID, Ret, Size and Arrived count. Of
 // content, which may be only its beginning, a report returns what one about a message in the spool would, but
-// all of it unless RET=HDRS was asked for: nobody else has it.
+// all of it unless RET=HDRS was asked for: there is no other copy.
 //
 // It returns the messages that it made, which are durable, and whether they have all of
-// the content. There are none if nobody is to be told: the sender is null, or wants no reports. After an error there may
+// the content. There are none if no report is owed: the sender is null, or wants no reports. After an error there may
 // be some; what they say is said again if Return is called again.
 func (r *Reporter) Return(ctx context.Context, env mail.Envelope, failed iter.Seq2[mail.RecipientOutcome, error], content io.Reader) (arrivals []mail.Arrival, whole bool, err error) {
 	if env.Sender == "" {

@@ -40,7 +40,7 @@ func routeOf(r mail.Route) string {
 	return fmt.Sprintf("%s %s %s %s", r.Transport, r.Nexthop, r.Site, status)
 }
 
-// Whatever is demanded of other connections, nothing is of those to a unix socket, which nobody can be between; a
+// Whatever is demanded of other connections, a unix socket needs none of it, since no third party can be between; a
 // level that needs a domain does not keep its mail.
 func TestSocketsAreNotSecured(t *testing.T) {
 	w := newWorld(t, zone)

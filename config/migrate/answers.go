@@ -220,7 +220,7 @@ func (t *translation) otherwise(text, line string) {
 	t.notNeeded(text, line)
 }
 
-// own is for a parameter that is none of Postfix's.
+// own is for a parameter that Postfix does not have.
 func (t *translation) own(s setting) {
 	for _, e := range t.in.Main.Entries {
 		if slices.Contains(maincf.Names(e.Value), s.Name) {

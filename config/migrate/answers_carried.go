@@ -37,7 +37,7 @@ func carriedParameters() map[string]func(*translation, setting) {
 				t.addressOf(s.Name, s)
 				return
 			}
-			t.notNeeded("Nobody is told of these unless notify_classes says so", s.line())
+			t.notNeeded("Postfix reports these only where notify_classes has 2bounce", s.line())
 		},
 		"address_verify_sender":         (*translation).verifySender,
 		"default_verp_delimiters":       (*translation).verp,
@@ -167,7 +167,7 @@ func (t *translation) networkList(name string, s setting) {
 func (t *translation) forwarders(name string, s setting) {
 	all := t.networks(s)
 	if len(all) == 0 {
-		t.notNeeded("Nobody may say for whom it connects by default", s.line())
+		t.notNeeded("By default no client may speak for another one", s.line())
 		return
 	}
 	t.todo(s, "Set %s = %s for the [[listener]] to which these clients connect.", name, literal(all))
@@ -252,7 +252,7 @@ func (t *translation) headerSize(s setting) {
 	t.notNeeded("Mail is refused if its header is larger than header_size_limit, which is 1M; Postfix cuts the header", s.line())
 }
 
-// notifyClasses translates what the postmaster is told of.
+// notifyClasses translates which reports the postmaster receives.
 func (t *translation) notifyClasses(s setting) {
 	var others []string
 	for _, word := range s.words() {

@@ -27,7 +27,7 @@ var lostParameters = []answerGroup{
 	{"Extensions cannot be kept from some clients or servers; smtp_pipelining = \"lockstep\" or \"group\" under [destination.NAME] helps with servers whose PIPELINING is broken", []string{
 		"smtpd_discard_ehlo_keyword_address_maps", "smtp_discard_ehlo_keyword_address_maps", "smtp_discard_ehlo_keywords=chunking", "smtp_discard_lhlo_keywords", "smtp_discard_lhlo_keyword_address_maps",
 	}},
-	{"Replies are not changed; [reply_rule.NAME] says what is to be done because of one (docs/replies.md)", []string{
+	{"Replies are not changed; [reply_rule.NAME] sets what follows from one (docs/replies.md)", []string{
 		"smtp_reply_filter", "smtp_delivery_status_filter", "default_delivery_status_filter", "pipe_delivery_status_filter", "smtp_dns_reply_filter", "smtpd_reject_footer", "smtpd_reject_footer_maps",
 	}},
 	{"Commands are not rewritten", []string{"smtpd_command_filter"}},

@@ -52,7 +52,7 @@ var unneededParameters = []answerGroup{
 	{"There are no old defaults to be compatible with", []string{"compatibility_level", "sun_mailtool_compatibility"}},
 	{"The spool has no subdirectories for queues, and queue IDs are always long", []string{"hash_queue_names", "hash_queue_depth", "enable_long_queue_ids", "queue_file_attribute_count_limit"}},
 	{"There are no queue runs: each message is tried at its own time", []string{"queue_run_delay"}},
-	{"posthaste queue status and queue show tell which mail waits, and why", []string{"qmgr_clog_warn_time", "confirm_delay_cleared"}},
+	{"posthaste queue status and queue show report which mail waits, and why", []string{"qmgr_clog_warn_time", "confirm_delay_cleared"}},
 	{"There is no local delivery", []string{
 		"alias_database", "biff", "home_mailbox", "forward_path", "mailbox_size_limit", "mailbox_delivery_lock", "virtual_mailbox_base", "virtual_mailbox_limit", "virtual_mailbox_lock",
 		"virtual_minimum_uid", "virtual_uid_maps", "virtual_gid_maps", "allow_mail_to_commands", "allow_mail_to_files", "command_execution_directory", "command_expansion_filter", "execution_directory_expansion_filter",

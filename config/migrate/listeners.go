@@ -86,7 +86,7 @@ func (t *translation) listeners() []*listener {
 	return all
 }
 
-// onlyLogins reports whether a service serves nobody but those who may send anywhere.
+// onlyLogins reports whether a service serves only clients that may send anywhere.
 func (t *translation) onlyLogins(s *maincf.Service) bool {
 	for _, name := range []string{"smtpd_client_restrictions", "smtpd_relay_restrictions", "smtpd_recipient_restrictions"} {
 		if o := t.option(s, name); o.set {
@@ -237,7 +237,7 @@ func networksOption(name string) func(*translation, *listener, setting, string) 
 			l.set(name, all, line)
 			return
 		}
-		t.notNeeded("Nobody may say for whom it connects by default", line)
+		t.notNeeded("By default no client may speak for another one", line)
 	}
 }
 

@@ -419,7 +419,7 @@ func (t *translation) localMailboxes() {
 	t.remark(Lost, fmt.Sprintf("Mail for users at %s is delivered on this machine. %s.", strings.Join(all, ", "), noMailboxes), nonEmpty(s.line())...)
 }
 
-// socketTodo says that a socket within Postfix's queue directory is to be elsewhere.
+// socketTodo reminds of a socket within Postfix's queue directory, which must be moved.
 func (t *translation) socketTodo(way setting, target string) {
 	if _, socket, ok := strings.Cut(target, ":unix:"); ok && strings.HasPrefix(socket, t.inQueue("")+"/") {
 		t.todo(way, "The socket %s is in the queue directory of Postfix. Have the server listen at another path too, such as /run/dovecot/lmtp, accessible to the user of this program, and write that into the routes.", socket)

@@ -42,13 +42,13 @@ type maildrop struct {
 
 // A returner sends messages that are refused back to their senders.
 type returner interface {
-	// giveBack makes a report, which is durable then. It reports whether somebody is told, and whether
-	// the report has all of the message.
+	// giveBack makes a report, which is durable then. told reports whether a report was owed and made,
+	// and whole whether it has all of the message.
 	giveBack(ctx context.Context, s *submit.Sending, why *submit.Refusal) (told, whole bool, err error)
 }
 
 // A partly is a file that was taken in part, or with which something could not be done after it was taken, or
-// after its sender was told that it is refused. It holds as long as the file has not changed.
+// after its sender has got a report that it is refused. It holds as long as the file has not changed.
 type partly struct {
 	size    int64
 	changed time.Time
@@ -356,9 +356,9 @@ func (m *maildrop) clean(path string) bool {
 	return true
 }
 
-// refuse deals with a message that is refused for good: whoever has left it has ended long ago, and did not
-// learn of it. So its sender gets a report, with the message. If that does not have all of it, or nobody
-// can be told, the file is kept for the operator. After an error nothing has been done.
+// refuse deals with a message that is refused for good. The program that left it has ended long ago, so the
+// sender gets a report, with the message. If the report does not have all of it, or there is no sender to
+// report to, the file is kept for the operator. After an error nothing has been done.
 func (m *maildrop) refuse(ctx context.Context, path string, user uint32, s submit.Sending, why *submit.Refusal, part partly) (done bool, err error) {
 	whole := false
 	if !part.told {

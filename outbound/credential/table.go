@@ -285,7 +285,7 @@ func parseSender(text string) (key string, err error) {
 }
 
 // lower folds ASCII letters. Of others only the owner of the domain knows whether their case matters (RFC 6532
-// 3.1), and some become letters of somebody else's name.
+// 3.1), and some become letters of another user's name.
 func lower(r rune) rune {
 	if 'A' <= r && r <= 'Z' {
 		return r + 'a' - 'A'

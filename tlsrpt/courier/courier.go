@@ -43,7 +43,7 @@ type task struct {
 type progress uint8
 
 const (
-	notSent progress = iota // or it could not be, and is to be tried again
+	notSent progress = iota // or it could not be, and must be tried again
 	claimed                 // it is being sent: it may have arrived
 	sent                    // or never will be
 )
