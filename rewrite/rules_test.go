@@ -247,7 +247,7 @@ func FuzzExpand(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, key, value string) {
 		m := table{strings.ToLower(key): value}
 		r := rules(t, Config{AliasLimit: 3, Delimiter: "+", Aliases: []Map{m}, Canonical: []Map{m}})
-		if valid(a, true) != mail.Address(a) {
+		if a == "" || valid(a, true) != mail.Address(a) { // a recipient is never the null address
 			return
 		}
 		all, err := r.Expand(mail.Address(a))

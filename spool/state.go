@@ -175,6 +175,7 @@ func decodeState(payload string) (*state, error) {
 	st.late = flags&flagLate != 0
 	if flags&flagReleased != 0 {
 		st.released = d.instant()
+		d.bad = d.bad || st.released <= 0 // the flag says that there was a release
 	}
 	st.due = d.instant()
 	st.attempts = d.uint32()
