@@ -175,6 +175,23 @@ func cutAlias(line string) (name, value string, ok bool) {
 	return strings.TrimSpace(name), value, ok
 }
 
+// nesting is the number of if lines that have not met their endif.
+type nesting int
+
+// enter takes the first word of a line, and reports whether the line is an if or an endif. An
+// endif without an if changes nothing.
+func (n *nesting) enter(word string) bool {
+	switch strings.ToLower(word) {
+	case "if":
+		*n++
+	case "endif":
+		*n = max(*n-1, 0)
+	default:
+		return false
+	}
+	return true
+}
+
 // An Expression is a line of regexp_table(5) or pcre_table(5).
 type Expression struct {
 	Pattern string // what is between the delimiters
@@ -190,18 +207,13 @@ type Expression struct {
 func ParseExpressions(file, text string) ([]Expression, []Problem) {
 	wrong := problems{file: file}
 	var all []Expression
-	within := 0
+	var depth nesting
 	for _, line := range logicalLines(text, &wrong) {
 		word, _ := cutKey(line.text)
-		switch strings.ToLower(word) {
-		case "if":
-			within++
-			continue
-		case "endif":
-			within = max(within-1, 0)
+		if depth.enter(word) {
 			continue
 		}
-		e := Expression{Within: within > 0, Line: line.number}
+		e := Expression{Within: depth > 0, Line: line.number}
 		rest := line.text
 		rest, e.Not = strings.CutPrefix(rest, "!")
 		rest = strings.TrimLeft(rest, " \t")
@@ -243,18 +255,13 @@ type Network struct {
 func ParseNetworks(file, text string) ([]Network, []Problem) {
 	wrong := problems{file: file}
 	var all []Network
-	within := 0
+	var depth nesting
 	for _, line := range logicalLines(text, &wrong) {
 		key, value := cutKey(line.text)
-		switch strings.ToLower(key) {
-		case "if":
-			within++
-			continue
-		case "endif":
-			within = max(within-1, 0)
+		if depth.enter(key) {
 			continue
 		}
-		n := Network{Value: value, Within: within > 0, Line: line.number}
+		n := Network{Value: value, Within: depth > 0, Line: line.number}
 		key, n.Not = strings.CutPrefix(key, "!")
 		var ok bool
 		if n.Prefix, ok = ParseNetwork(key); !ok {

@@ -57,6 +57,15 @@ func carriedParameters() map[string]func(*translation, setting) {
 	return all
 }
 
+// tables returns the maps that a value names. ok is false if it cannot be read, which is remarked then.
+func (t *translation) tables(s setting) (all []maincf.Table, ok bool) {
+	all, err := maincf.ParseTables(s.text)
+	if err != nil {
+		t.remark(NotUnderstood, "The value cannot be read: "+err.Error()+".", s.line())
+	}
+	return all, err == nil
+}
+
 // maps names the files of maps that rewrite addresses.
 func (t *translation) maps(name string, s setting) {
 	if s.text == "" {
@@ -176,9 +185,8 @@ func (t *translation) forwarders(name string, s setting) {
 // clientCertificates translates relay_clientcerts: a map whose keys are fingerprints is a file with a
 // fingerprint in each line.
 func (t *translation) clientCertificates(s setting) {
-	tables, err := maincf.ParseTables(s.text)
-	if err != nil {
-		t.remark(NotUnderstood, "The value cannot be read: "+err.Error()+".", s.line())
+	tables, ok := t.tables(s)
+	if !ok {
 		return
 	}
 	var all []string
@@ -212,9 +220,8 @@ func (t *translation) clientCertificates(s setting) {
 
 // senderLogins translates smtpd_sender_login_maps: senders with the users who may write as them.
 func (t *translation) senderLogins(s setting) {
-	tables, err := maincf.ParseTables(s.text)
-	if err != nil {
-		t.remark(NotUnderstood, "The value cannot be read: "+err.Error()+".", s.line())
+	tables, ok := t.tables(s)
+	if !ok {
 		return
 	}
 	var all []string
@@ -313,9 +320,8 @@ const aliasLinesMax = 500
 
 // aliases shows those entries of alias_maps that lead elsewhere as the lines of a map of aliases.
 func (t *translation) aliases(s setting) {
-	tables, err := maincf.ParseTables(s.text)
-	if err != nil {
-		t.remark(NotUnderstood, "The value cannot be read: "+err.Error()+".", s.line())
+	tables, ok := t.tables(s)
+	if !ok {
 		return
 	}
 	var lines []string

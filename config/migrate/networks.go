@@ -12,9 +12,8 @@ import (
 // those behind them, for a network that is wider than before could send where it could not. What
 // cannot be read is lost, with a remark.
 func (t *translation) networks(s setting) (all []string) {
-	tables, err := maincf.ParseTables(s.text)
-	if err != nil {
-		t.remark(NotUnderstood, "The value cannot be read: "+err.Error()+".", s.line())
+	tables, ok := t.tables(s)
+	if !ok {
 		return nil
 	}
 	var excluded []netip.Prefix

@@ -21,9 +21,8 @@ func (t *translation) policyMaps() {
 		}
 		return
 	}
-	tables, err := maincf.ParseTables(s.text)
-	if err != nil {
-		t.remark(NotUnderstood, "The value cannot be read: "+err.Error()+".", s.line())
+	tables, ok := t.tables(s)
+	if !ok {
 		return
 	}
 	names := make(map[string]string) // of destinations, by policy

@@ -259,9 +259,8 @@ func (t *translation) senderRoutes() {
 	}
 	ways := make(map[string]string) // by pattern, of the second
 	for _, s := range []setting{transport, relay} {
-		tables, err := maincf.ParseTables(s.text)
-		if err != nil {
-			t.remark(NotUnderstood, "The value cannot be read: "+err.Error()+".", s.line())
+		tables, ok := t.tables(s)
+		if !ok {
 			continue
 		}
 		for _, one := range tables {

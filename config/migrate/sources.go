@@ -96,9 +96,8 @@ func (t *translation) domainList(s setting) (all []string) {
 	if s.Name == "mydestination" {
 		where = "user_domains"
 	}
-	tables, err := maincf.ParseTables(s.text)
-	if err != nil {
-		t.remark(NotUnderstood, "The value cannot be read: "+err.Error()+".", s.line())
+	tables, ok := t.tables(s)
+	if !ok {
 		return nil
 	}
 	for _, one := range tables {
@@ -122,9 +121,8 @@ func (t *translation) domainList(s setting) (all []string) {
 
 // mapFiles returns the maps of a parameter as they are named here: by the paths of their texts.
 func (t *translation) mapFiles(s setting) []string {
-	tables, err := maincf.ParseTables(s.text)
-	if err != nil {
-		t.remark(NotUnderstood, "The value cannot be read: "+err.Error()+".", s.line())
+	tables, ok := t.tables(s)
+	if !ok {
 		return nil
 	}
 	files := []string{}
