@@ -272,8 +272,8 @@ func (s *logScan) search(rest []byte) {
 }
 
 // judge classifies the bytes at which reading stopped, if nothing of this log
-// follows. An interrupted write leaves a file that is too short, or zeros from the
-// end of a sector on.
+// follows. An interrupted write leaves a file that is too short, zeros from the end of
+// a sector on, or what the older log had there: kill -9 ends a write at the end of a page.
 func (s *logScan) judge(rest []byte, pos int, full bool) logEnd {
 	written := bytes.TrimRight(rest, "\x00")
 	end := chunkEnd(rest)
@@ -288,10 +288,26 @@ func (s *logScan) judge(rest []byte, pos int, full bool) logEnd {
 		return logDoubtful
 	case end <= len(rest) && (pos+len(written)+sector-1)/sector*sector < pos+end:
 		return logTorn
+	case end < len(rest) && s.olderAcross(rest, end):
+		return logTorn
 	case end <= len(rest) || full || chunkSum(rest[6:]) == binary.LittleEndian.Uint32(rest):
 		return logDoubtful
 	}
 	return logTorn
+}
+
+// olderAcross reports whether a whole chunk of an older log begins before end and ends
+// after it: then the chunk of this log at the beginning of b has never been written up to
+// its end. A sender cannot forge that, because the checksum includes what comes after the
+// mail. If the older log's chunk begins before the interruption it is not whole, and the
+// end of this log stays doubtful.
+func (s *logScan) olderAcross(b []byte, end int) bool {
+	for i := logHeader; i < end; i++ {
+		if c, num, ok := parseChunk(b[i:]); ok && 0 < num && num < s.num && i+c.end > end {
+			return true
+		}
+	}
+	return false
 }
 
 // conclude determines how the log ends.

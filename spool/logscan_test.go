@@ -83,6 +83,46 @@ func TestChunksInContentsAreNotUsed(t *testing.T) {
 	}
 }
 
+// A log that is written into the file of an older one, and interrupted by kill -9 in the
+// middle of a chunk, ends with what the older one had there. That is no damage, but if the
+// chunk was damaged by other means, it stays one: also if a sender has put the chunk of
+// an older log into it.
+func TestLogInterruptedInAnOlderFile(t *testing.T) {
+	const page = 4096
+	log, _ := writtenLog(t, 9, []int{3000, 4000})
+	at := int64(logHeader + 3000)
+	forged, _ := writtenLog(t, 7, []int{300})
+	for _, c := range []struct {
+		name  string
+		older []int // sizes of the older log's records
+		spoil func(log, older []byte) []byte
+		end   logEnd
+	}{
+		{"the older log has a chunk across the end", []int{4100, 2500, 900}, func(log, older []byte) []byte {
+			return append(log[:page:page], older[page:]...)
+		}, logTorn},
+		{"the older log's chunk begins before the interruption", []int{4000, 3500, 900}, func(log, older []byte) []byte {
+			return append(log[:page:page], older[page:]...)
+		}, logDoubtful},
+		{"the whole chunk is there, and damaged", []int{4100, 2500, 900}, func(log, older []byte) []byte {
+			log = append(log[:at+logHeader+4000:at+logHeader+4000], older[at+logHeader+4000:]...)
+			log[at+logHeader+20] ^= 1
+			return log
+		}, logDoubtful},
+		{"damaged, with a chunk in the mail", []int{4100, 2500, 900}, func(log, older []byte) []byte {
+			log = append(log[:at+logHeader+4000:at+logHeader+4000], older[at+logHeader+4000:]...)
+			copy(log[at+3000:], forged[:logHeader+300])
+			return log
+		}, logDoubtful},
+	} {
+		older, _ := writtenLog(t, 7, c.older)
+		r, err := scanLog(bytes.NewReader(c.spoil(bytes.Clone(log), older)), 9, nil)
+		if err != nil || r.end != c.end || r.at != at {
+			t.Errorf("%s: ends %d at %d, want %d at %d; %v", c.name, r.end, r.at, c.end, at, err)
+		}
+	}
+}
+
 func FuzzScanLog(f *testing.F) {
 	log, _ := writtenLog(f, 9, []int{100, 40_000, 13})
 	f.Add(log)
