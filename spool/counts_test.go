@@ -782,7 +782,7 @@ func TestCountsInADamagedStore(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	again := 0
-	for range 30 * golden.Runs(1) {
+	for range 10 * golden.Runs(1) {
 		name := names[rng.IntN(len(names))]
 		if len(img[name]) == 0 {
 			continue // nothing can be damaged

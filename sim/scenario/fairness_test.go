@@ -65,6 +65,7 @@ func TestSparseFlow(t *testing.T) {
 // sender within the flooded tenant wait for 1,279 starts of the tenant at most (bound 5 of
 // docs/fairness.md), which has every second one: 6.4 s.
 func TestFlowFlood(t *testing.T) {
+	figures(t)
 	runs := fairRuns(t, "flow-flood")
 	flows := runs["flows"]
 	honest, invented := starts(&flows, "honest", "honest"), starts(&flows, "invented", "honest")

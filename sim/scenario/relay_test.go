@@ -152,6 +152,7 @@ func TestFallbackTier(t *testing.T) {
 // the mail that they could carry. With agents, which go to any host as if they were
 // equal, it holds most of them.
 func TestSlowHost(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	for _, run := range simulateOnce(t, "slow-host", 1).Runs {
 		quick, slow := hostsOf(&run, "quick"), hostsOf(&run, "slow")[0]
@@ -332,6 +333,7 @@ func TestOneEach(t *testing.T) {
 // Where one of four servers behind an address is down, a receiver gets as much as the
 // other three can take, whatever the style of feedback.
 func TestNoisyRelay(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	for _, run := range simulateOnce(t, "noisy-relay", 1).Runs {
 		if strings.HasPrefix(run.Name, "agents") {

@@ -71,9 +71,12 @@ var beginnings = map[string]struct {
 }{
 	"busy-day":               {10 * time.Minute, 5000},
 	"cut-transactions":       {20 * time.Second, 500},
+	"flow-flood":             {20 * time.Second, 500},
+	"noisy-relay":            {time.Minute, 500},
 	"one-each":               {15 * time.Second, 500},
 	"one-of-four-hosts-dead": {3 * time.Minute, 500},
 	"outage":                 {22 * time.Minute, 5000},
+	"slow-host":              {time.Minute, 500},
 	"warmup-30-days":         {2 * 24 * time.Hour, 500},
 }
 
