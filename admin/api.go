@@ -33,24 +33,31 @@ const (
 	WaitRepair  Wait = "repair"  // an operator's attention: it is damaged
 )
 
-// A Filter selects the messages that meet all of its conditions. Conditions on
-// recipients apply to recipients that still wait, and a single recipient must meet
-// all of them.
+// A Filter selects the messages that meet all of its conditions. A condition with several
+// values is met by each of them. Conditions on recipients apply to recipients that still
+// wait, and a single recipient must meet all of them. A text between slashes is a regular
+// expression as RE2 has them, and matches a part unless it is anchored; in others, * stands
+// for any text. Case never matters.
 type Filter struct {
 	IDs        []string `json:"ids,omitempty" query:"id,explode" maxItems:"1000" doc:"Queue IDs. If given, only these messages are considered, and only those that also meet the other conditions are selected."`
 	Areas      []string `json:"areas,omitempty" query:"area,explode" enum:"incoming,deferred,hold,corrupt" maxItems:"4" doc:"Areas to search. Default: all except corrupt."`
-	Sender     string   `json:"sender,omitempty" query:"sender" maxLength:"512" example:"*@example.com" doc:"The envelope sender: an address, in which * stands for any text; @domain; or <> for the null sender. Case does not matter."`
-	Class      string   `json:"class,omitempty" query:"class" maxLength:"512" example:"bulk" doc:"The class, in which * stands for any text; - selects messages that were accepted by a version without classes."`
-	Tenant     string   `json:"tenant,omitempty" query:"tenant" maxLength:"512" example:"192.0.2.0/24" doc:"The tenant, in which * stands for any text. Case does not matter."`
-	Flow       string   `json:"flow,omitempty" query:"flow" maxLength:"512" example:"news@example.com" doc:"The flow, in which * stands for any text. Case does not matter."`
-	Recipient  string   `json:"recipient,omitempty" query:"recipient" maxLength:"512" example:"jane@example.net" doc:"A recipient: an address, in which * stands for any text; or @domain. Case does not matter."`
-	Domain     string   `json:"domain,omitempty" query:"domain" maxLength:"512" example:"example.net" doc:"The domain of a recipient; with a leading dot, also its subdomains."`
-	Error      string   `json:"error,omitempty" query:"error" maxLength:"512" example:"greylisted" doc:"A substring of a recipient's last reply or of the hold reason. Case does not matter."`
-	ReplyClass string   `json:"reply_class,omitempty" query:"reply_class" maxLength:"64" example:"mailbox-full" doc:"The class of a recipient's last reply (docs/replies.md), in which * stands for any text."`
+	Sender     []string `json:"sender,omitempty" query:"sender,explode" maxItems:"100" example:"[\"*@example.com\"]" doc:"The envelope sender: an address, in which * stands for any text; @domain; /RE2/; or <> for the null sender. Case does not matter, here and below."`
+	Class      []string `json:"class,omitempty" query:"class,explode" maxItems:"100" example:"[\"bulk\"]" doc:"The class, in which * stands for any text; /RE2/; or - for messages that were accepted by a version without classes."`
+	Tenant     []string `json:"tenant,omitempty" query:"tenant,explode" maxItems:"100" example:"[\"192.0.2.0/24\"]" doc:"The tenant, in which * stands for any text; or /RE2/."`
+	Flow       []string `json:"flow,omitempty" query:"flow,explode" maxItems:"100" example:"[\"news@example.com\"]" doc:"The flow, in which * stands for any text; or /RE2/."`
+	Recipient  []string `json:"recipient,omitempty" query:"recipient,explode" maxItems:"100" example:"[\"jane@example.net\"]" doc:"A recipient: an address, in which * stands for any text; @domain; or /RE2/."`
+	Domain     []string `json:"domain,omitempty" query:"domain,explode" maxItems:"100" example:"[\"example.net\",\".example.org\"]" doc:"The domain of a recipient, in which * stands for any text; with a leading dot, also its subdomains; or /RE2/."`
+	Error      []string `json:"error,omitempty" query:"error,explode" maxItems:"100" example:"[\"greylisted\"]" doc:"A part of a recipient's last reply or of the hold reason; or /RE2/."`
+	ReplyClass []string `json:"reply_class,omitempty" query:"reply_class,explode" maxItems:"100" example:"[\"mailbox-full\"]" doc:"The class of a recipient's last reply (docs/replies.md), in which * stands for any text; or /RE2/."`
 	Damaged    bool     `json:"damaged,omitempty" query:"damaged" doc:"Only messages that cannot be read completely. Unless areas are given, corrupt is searched too."`
 	Older      string   `json:"older,omitempty" query:"older" maxLength:"32" example:"2h" doc:"Arrived longer ago than this time; units s, m, h, d, w."`
 	Younger    string   `json:"younger,omitempty" query:"younger" maxLength:"32" example:"1d" doc:"Arrived more recently than this time ago; units s, m, h, d, w."`
+	Larger     string   `json:"larger,omitempty" query:"larger" maxLength:"32" example:"10M" doc:"Larger than this size in octets; units k, M, G, in steps of 1024."`
+	Smaller    string   `json:"smaller,omitempty" query:"smaller" maxLength:"32" example:"4k" doc:"Smaller than this size in octets; units k, M, G, in steps of 1024."`
 }
+
+// Unconditional reports whether the filter has no conditions but areas.
+func (f *Filter) Unconditional() bool { return !f.conditional() }
 
 // A Recipient is one recipient with its last outcome.
 type Recipient struct {

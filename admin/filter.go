@@ -19,15 +19,17 @@ type selector struct {
 	named     bool // areas were given; only then must messages named by ID be in one of them
 	damaged   bool // only messages of which something cannot be read
 	lapsing   bool // of held messages, only those held until an instant
-	sender    pattern
-	class     pattern
-	tenant    pattern
-	flow      pattern
-	recipient pattern
-	domain    string                  // lower case; a leading dot includes subdomains
-	text      string                  // lower case; part of a reply or a reason
-	said      pattern                 // the class of a reply
+	sender    patterns
+	class     patterns
+	tenant    patterns
+	flow      patterns
+	recipient patterns
+	domain    patterns
+	text      patterns                // part of a reply or a reason
+	said      patterns                // the class of a reply
 	classify  func(mail.Reply) string // that class
+	larger    int64                   // octets; 0: any
+	smaller   int64                   // the same
 	before    mail.Instant
 	after     mail.Instant
 }
@@ -47,10 +49,7 @@ func (e *fieldError) Unwrap() error { return e.err }
 
 // parse parses a filter; ages are relative to now. The error joins fieldErrors.
 func (f *Filter) parse(now mail.Instant) (selector, error) {
-	s := selector{areas: listed(), before: mail.Never,
-		sender: newPattern(f.Sender), recipient: newPattern(f.Recipient),
-		class: newGlob(f.Class), tenant: newGlob(f.Tenant), flow: newGlob(f.Flow),
-		domain: strings.ToLower(f.Domain), text: strings.ToLower(f.Error), said: newGlob(f.ReplyClass)}
+	s := selector{areas: listed(), before: mail.Never}
 	var errs []error
 	complain := func(field, value string, err error) {
 		if err != nil {
@@ -84,63 +83,49 @@ func (f *Filter) parse(now mail.Instant) (selector, error) {
 		complain("younger", f.Younger, err)
 		s.after = now.Add(-age)
 	}
-	complain("sender", f.Sender, checkPattern(f.Sender, true))
-	complain("recipient", f.Recipient, checkPattern(f.Recipient, false))
-	complain("domain", f.Domain, checkDomain(f.Domain))
+	for _, c := range []struct {
+		field string
+		texts []string
+		to    *patterns
+		parse func(string) (pattern, error)
+	}{
+		{"sender", f.Sender, &s.sender, parseSender},
+		{"class", f.Class, &s.class, parseGlob},
+		{"tenant", f.Tenant, &s.tenant, parseGlob},
+		{"flow", f.Flow, &s.flow, parseGlob},
+		{"recipient", f.Recipient, &s.recipient, parseRecipient},
+		{"domain", f.Domain, &s.domain, parseDomain},
+		{"error", f.Error, &s.text, parsePart},
+		{"reply_class", f.ReplyClass, &s.said, parseGlob},
+	} {
+		all, err := parsePatterns(c.field, c.texts, c.parse)
+		if *c.to = all; err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, c := range []struct {
+		field, text string
+		to          *int64
+	}{{"larger", f.Larger, &s.larger}, {"smaller", f.Smaller, &s.smaller}} {
+		if c.text != "" {
+			var err error
+			*c.to, err = ParseSize(c.text)
+			complain(c.field, c.text, err)
+		}
+	}
+	if s.smaller > 0 && s.larger >= s.smaller-1 && len(errs) == 0 {
+		complain("smaller", f.Smaller, fmt.Errorf("no message is larger than %s and smaller than %s", f.Larger, f.Smaller))
+	}
 	if f.Older != "" && f.Younger != "" && len(errs) == 0 && s.after >= s.before {
 		complain("younger", f.Younger, fmt.Errorf("no message is older than %s and younger than %s", f.Older, f.Younger))
 	}
 	return s, errors.Join(errs...)
 }
 
-// checkPattern returns why a pattern can never match an address. A condition that
-// cannot be met must not look like one that no message happens to meet.
-func checkPattern(text string, sender bool) error {
-	bare, quoted := text, strings.Contains(text, `"`)
-	switch {
-	case text == "", sender && text == "<>":
-		return nil
-	case text == "<>":
-		return errors.New("a recipient is never the null address")
-	case strings.TrimSpace(text) == "":
-		return errors.New("empty pattern")
-	case len(bare) > 2 && bare[0] == '<' && bare[len(bare)-1] == '>':
-		return fmt.Errorf("write it without <>: %s", bare[1:len(bare)-1])
-	case !quoted && strings.ContainsAny(text, ", \t;"):
-		return errors.New("give one address or pattern, not a list")
-	case text == "@":
-		return errors.New("want @domain")
-	case strings.HasPrefix(text, "@."):
-		return fmt.Errorf("write @domain for a domain, or *%s for its subdomains", text[1:])
-	case text[0] == '@':
-		return checkDomain(strings.ReplaceAll(text[1:], "*", "x"))
-	case strings.ContainsAny(text, "@*"):
-		return nil
-	case strings.Contains(text, "."):
-		return fmt.Errorf("write an address, or @%s for the whole domain", text)
-	}
-	return nil // an address without a domain, such as postmaster
-}
-
-// checkDomain returns why text is not a domain, with or without a leading dot.
-func checkDomain(text string) error {
-	want := errors.New("give one domain such as example.net, or .example.net to include its subdomains")
-	name := strings.TrimPrefix(text, ".")
-	switch {
-	case text == "":
-		return nil
-	case strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]") && name == text && !strings.ContainsAny(name, " ,*@"):
-		return nil
-	case name == "", strings.ContainsAny(name, " \t,;*@<>[]()\"\\/"), strings.HasPrefix(name, "."), strings.HasSuffix(name, "."), strings.Contains(name, ".."):
-		return want
-	}
-	return nil
-}
-
 // conditional reports whether the filter has conditions besides areas.
 func (f *Filter) conditional() bool {
-	return f != nil && (len(f.IDs) > 0 || f.Class != "" || f.Tenant != "" || f.Flow != "" || f.Sender != "" || f.Recipient != "" || f.Domain != "" || f.Error != "" || f.ReplyClass != "" || f.Damaged ||
-		f.Older != "" || f.Younger != "")
+	return f != nil && (len(f.IDs) > 0 || f.Damaged || f.Older != "" || f.Younger != "" || f.Larger != "" || f.Smaller != "" ||
+		slices.ContainsFunc([][]string{f.Sender, f.Class, f.Tenant, f.Flow, f.Recipient, f.Domain, f.Error, f.ReplyClass}, func(texts []string) bool { return len(texts) > 0 }))
 }
 
 func parseArea(name string) (mail.Area, error) {
@@ -160,10 +145,13 @@ func (s *selector) envelope(m *Message) bool {
 		return false
 	}
 	if m.Damage != "" && e.Arrived == 0 {
-		// The sender, the flow and the age are unknown, so conditions on them do not match.
-		return s.before == mail.Never && s.after == 0 && s.sender.kind == matchAny && s.class.kind == matchAny && s.tenant.kind == matchAny && s.flow.kind == matchAny
+		// The sender, the flow, the size and the age are unknown, so conditions on them do not match.
+		return s.before == mail.Never && s.after == 0 && s.larger == 0 && s.smaller == 0 && len(s.sender)+len(s.class)+len(s.tenant)+len(s.flow) == 0
 	}
 	if !s.class.match(e.Flow.Class) || !s.tenant.match(e.Flow.Tenant) || !s.flow.match(e.Flow.Flow) {
+		return false
+	}
+	if s.larger > 0 && e.Size <= s.larger || s.smaller > 0 && e.Size >= s.smaller {
 		return false
 	}
 	return e.Arrived < s.before && (s.after == 0 || e.Arrived > s.after) && s.sender.match(string(e.Sender))
@@ -172,106 +160,21 @@ func (s *selector) envelope(m *Message) bool {
 // wantsRecipients reports whether recipients have to be read, given that the
 // envelope matches.
 func (s *selector) wantsRecipients(m *Message) bool {
-	if s.text != "" && m.Reason != "" && strings.Contains(strings.ToLower(m.Reason), s.text) {
-		return s.recipient.kind != matchAny || s.domain != "" || s.said.kind != matchAny
+	if len(s.recipient)+len(s.domain)+len(s.said) > 0 {
+		return true
 	}
-	return s.recipient.kind != matchAny || s.domain != "" || s.said.kind != matchAny || s.text != ""
+	return len(s.text) > 0 && (m.Reason == "" || !s.text.match(m.Reason))
 }
 
 // match reports whether a recipient meets the conditions on recipients.
 func (s *selector) match(m *Message, r *mail.RecipientOutcome) bool {
-	if !s.recipient.match(string(r.Recipient.Address)) || !matchDomain(s.domain, r.Recipient.Address.Domain()) {
+	if !s.recipient.match(string(r.Recipient.Address)) || !s.domain.match(r.Recipient.Address.Domain()) {
 		return false
 	}
-	if s.said.kind != matchAny && !s.said.match(s.classify(r.Outcome.Reply)) {
+	if len(s.said) > 0 && !s.said.match(s.classify(r.Outcome.Reply)) {
 		return false
 	}
-	return s.text == "" || strings.Contains(strings.ToLower(r.Outcome.Reply.String()), s.text) ||
-		strings.Contains(strings.ToLower(m.Reason), s.text)
-}
-
-// matchDomain reports whether domain is want or, if want begins with a dot, the
-// same domain or a subdomain of it.
-func matchDomain(want, domain string) bool {
-	if want == "" {
-		return true
-	}
-	domain = strings.ToLower(domain)
-	if want[0] == '.' {
-		return domain == want[1:] || strings.HasSuffix(domain, want)
-	}
-	return domain == want
-}
-
-// A matchKind is how a pattern matches.
-type matchKind uint8
-
-const (
-	matchAny      matchKind = iota
-	matchNull               // the null sender, or what is not classified
-	matchDomainOf           // all of a domain
-	matchGlob               // literal text between stars
-)
-
-// A pattern matches addresses without regard to case. Stars are its only special
-// characters: the worst-case matching time is proportional to the length of the
-// address times the number of stars, unlike that of backtracking regular
-// expressions.
-type pattern struct {
-	kind  matchKind
-	parts []string // matchGlob: the text between the stars
-	text  string   // matchDomainOf: the domain
-}
-
-func newPattern(text string) pattern {
-	text = strings.ToLower(text)
-	switch {
-	case text == "":
-		return pattern{}
-	case text == "<>":
-		return pattern{kind: matchNull}
-	case text[0] == '@' && !strings.Contains(text, "*"):
-		return pattern{kind: matchDomainOf, text: text[1:]}
-	}
-	return pattern{kind: matchGlob, parts: strings.Split(text, "*")}
-}
-
-// newGlob returns the pattern for a part of a flow.
-func newGlob(text string) pattern {
-	switch text {
-	case "":
-		return pattern{}
-	case "-":
-		return pattern{kind: matchNull}
-	}
-	return pattern{kind: matchGlob, parts: strings.Split(strings.ToLower(text), "*")}
-}
-
-func (p *pattern) match(address string) bool {
-	switch p.kind {
-	case matchAny:
-		return true
-	case matchNull:
-		return address == ""
-	case matchDomainOf:
-		return strings.EqualFold(mail.Address(address).Domain(), p.text)
-	}
-	address = strings.ToLower(address)
-	first, last := p.parts[0], p.parts[len(p.parts)-1]
-	if len(p.parts) == 1 {
-		return address == first
-	}
-	rest, ok := strings.CutPrefix(address, first)
-	if !ok || !strings.HasSuffix(rest, last) {
-		return false
-	}
-	rest = rest[:len(rest)-len(last)]
-	for _, part := range p.parts[1 : len(p.parts)-1] {
-		if _, rest, ok = strings.Cut(rest, part); !ok {
-			return false
-		}
-	}
-	return true
+	return s.text.match(r.Outcome.Reply.String()) || m.Reason != "" && s.text.match(m.Reason)
 }
 
 // ParseAge reads a time such as "90s", "2h", "1.5d" or "1h30m": numbers with the
@@ -316,4 +219,18 @@ func unitOf(letter byte) (time.Duration, bool) {
 		return 7 * 24 * time.Hour, true
 	}
 	return 0, false
+}
+
+// ParseSize reads a size in octets, such as "4096", "10k", "1.5M" or "2G", in steps of 1024.
+func ParseSize(text string) (int64, error) {
+	bad := fmt.Errorf("%q is not a size such as 500, 10k, 1.5M or 2G", text)
+	number, factor := text, 1.
+	if i := strings.IndexAny(text, "kKmMgG"); i > 0 && i == len(text)-1 {
+		number, factor = text[:i], map[byte]float64{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30}[text[i]|0x20]
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || strings.Trim(number, ".0123456789") != "" || n*factor < 1 || n*factor >= 1<<62 {
+		return 0, bad
+	}
+	return int64(n * factor), nil
 }

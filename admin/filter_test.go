@@ -2,6 +2,7 @@ package admin
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,22 +14,47 @@ import (
 // more.
 func TestPatterns(t *testing.T) {
 	for _, c := range []struct {
+		parse            func(string) (pattern, error)
 		pattern, address string
 		want             bool
 	}{
-		{"", "a@b", true}, {"", "", true},
-		{"<>", "", true}, {"<>", "a@b", false},
-		{"a@b", "a@b", true}, {"A@B", "a@b", true}, {"a@b", "aa@b", false}, {"a@b", "a@bb", false},
-		{"@b.example", "x@b.example", true}, {"@B.example", "x@b.EXAMPLE", true}, {"@b.example", "x@c.b.example", false},
-		{"@b.example", "", false}, {"@", "", true},
-		{"*", "", true}, {"*@b", "x@b", true}, {"*@b", "@b", true}, {"*@b", "x@c", false},
-		{"x*x", "x", false}, {"x*x", "xx", true}, {"ab*ba", "aba", false}, {"*a*a*", "a", false}, {"*a*a*", "aa", true},
-		{"a.b", "axb", false}, {"*(", "x(", true}, {"*.*@*.c", "a.b@d.c", true},
+		{parseSender, "<>", "", true}, {parseSender, "<>", "a@b", false},
+		{parseSender, "a@b", "a@b", true}, {parseSender, "A@B", "a@b", true}, {parseSender, "a@b", "aa@b", false}, {parseSender, "a@b", "a@bb", false},
+		{parseSender, "@b.example", "x@b.example", true}, {parseSender, "@B.example", "x@b.EXAMPLE", true}, {parseSender, "@b.example", "x@c.b.example", false},
+		{parseSender, "@b.example", "", false},
+		{parseSender, "*", "", true}, {parseSender, "*@b", "x@b", true}, {parseSender, "*@b", "@b", true}, {parseSender, "*@b", "x@c", false},
+		{parseSender, "x*x", "x", false}, {parseSender, "x*x", "xx", true}, {parseSender, "ab*ba", "aba", false}, {parseSender, "*a*a*", "a", false}, {parseSender, "*a*a*", "aa", true},
+		{parseGlob, "a.b", "axb", false}, {parseSender, "*(", "x(", true}, {parseSender, "*.*@*.c", "a.b@d.c", true},
+		{parseGlob, "-", "", true}, {parseGlob, "-", "-", false},
+		{parsePart, "Full", "mailbox full", true}, {parsePart, "full*", "mailbox full", false}, {parsePart, "box", "", false},
+		{parseSender, "/^news-[0-9]+@/", "News-12@example.com", true}, {parseSender, "/^news-[0-9]+@/", "xnews-1@b", false}, {parseSender, "/b$/", "a@bb", true},
+		{parseDomain, "/^(a|b)[.]c$/", "B.C", true}, {parseDomain, "/^(a|b)[.]c$/", "b.c.d", false}, {parsePart, "/4[.]7[.]/", "450 4.7.1 later", true},
+		{parseGlob, "/", "/", true}, {parseGlob, "/x", "/X", true},
 	} {
-		p := newPattern(c.pattern)
-		if p.match(c.address) != c.want {
-			t.Errorf("%q matches %q: %v", c.pattern, c.address, !c.want)
+		p, err := parsePattern(c.pattern, c.parse)
+		if err != nil || p.match(c.address) != c.want {
+			t.Errorf("%q matches %q: %v, %v", c.pattern, c.address, !c.want, err)
 		}
+	}
+}
+
+// One of several patterns is enough; none is no condition.
+func TestPatternsOfOneCondition(t *testing.T) {
+	all, err := parsePatterns("sender", []string{"a@b", "@c", "<>"}, parseSender)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]bool{"a@b": true, "x@c": true, "": true, "x@b": false} {
+		if all.match(address) != want {
+			t.Errorf("%q: %v", address, !want)
+		}
+	}
+	if none := patterns(nil); !none.match("a@b") || !none.match("") {
+		t.Error("a condition without patterns is not met")
+	}
+	_, err = parsePatterns("sender", []string{"a@b", "<c@d>", "/(/"}, parseSender)
+	if got := details(err, "query"); len(got) != 2 {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -37,12 +63,9 @@ func FuzzPattern(f *testing.F) {
 	f.Add("*@example.com", "a@example.com")
 	f.Add("a*b*c", "aXbbYc")
 	f.Add("**", "")
-	f.Fuzz(func(t *testing.T, pattern, address string) {
-		p := newPattern(pattern)
-		if p.kind != matchGlob {
-			return
-		}
-		parts := strings.Split(strings.ToLower(pattern), "*")
+	f.Fuzz(func(t *testing.T, text, address string) {
+		p := newGlob(text)
+		parts := strings.Split(strings.ToLower(text), "*")
 		for i := range parts {
 			parts[i] = regexp.QuoteMeta(parts[i])
 		}
@@ -51,7 +74,7 @@ func FuzzPattern(f *testing.F) {
 			return
 		}
 		if want := re.MatchString(strings.ToLower(address)); p.match(address) != want {
-			t.Errorf("%q matches %q: %v", pattern, address, !want)
+			t.Errorf("%q matches %q: %v", text, address, !want)
 		}
 	})
 }
@@ -60,19 +83,19 @@ func FuzzPattern(f *testing.F) {
 // correct form.
 func TestConditionsThatCannotBeMet(t *testing.T) {
 	for _, f := range []Filter{
-		{Sender: "example.com"}, {Sender: "<a@b>"}, {Sender: "a@b,c@d"}, {Sender: "a@b c@d"}, {Sender: "@.b"}, {Sender: "@"}, {Sender: "@a,b"}, {Sender: " "},
-		{Recipient: "<>"}, {Recipient: "b.example"}, {Recipient: "@b..c"},
-		{Domain: "a,b"}, {Domain: "*.b"}, {Domain: "a@b"}, {Domain: "."}, {Domain: ".."}, {Domain: "b."}, {Domain: "a b"}, {Domain: "a;b"}, {Domain: "<b>"},
-		{Older: "2d", Younger: "1d"}, {Older: "1d", Younger: "1d"},
+		{Sender: []string{"example.com"}}, {Sender: []string{"<a@b>"}}, {Sender: []string{"a@b,c@d"}}, {Sender: []string{"a@b c@d"}}, {Sender: []string{"@.b"}}, {Sender: []string{"@"}}, {Sender: []string{"@a,b"}}, {Sender: []string{" "}},
+		{Recipient: []string{"<>"}}, {Recipient: []string{"b.example"}}, {Recipient: []string{"@b..c"}},
+		{Domain: []string{"a,b"}}, {Domain: []string{".*b"}}, {Domain: []string{"*..b"}}, {Domain: []string{"b", "a,b"}}, {Domain: []string{"/(/"}}, {Error: []string{"//"}}, {Flow: []string{""}}, {Tenant: []string{strings.Repeat("x", 513)}}, {Domain: []string{"a@b"}}, {Domain: []string{"."}}, {Domain: []string{".."}}, {Domain: []string{"b."}}, {Domain: []string{"a b"}}, {Domain: []string{"a;b"}}, {Domain: []string{"<b>"}},
+		{Older: "2d", Younger: "1d"}, {Older: "1d", Younger: "1d"}, {Larger: "1k", Smaller: "1k"}, {Larger: "1k", Smaller: "1025"}, {Larger: "x"}, {Smaller: "1kk"},
 	} {
 		if _, err := f.parse(1e18); err == nil {
 			t.Errorf("%+v is taken", f)
 		}
 	}
 	for _, f := range []Filter{
-		{Sender: "<>"}, {Sender: "*@b"}, {Sender: "@b.example"}, {Sender: "@*.b"}, {Sender: "postmaster"}, {Sender: `"a, b"@c`}, {Recipient: "*"}, {Recipient: "*x*"},
-		{Domain: "b"}, {Domain: ".b.example"}, {Domain: "xn--b.example"}, {Domain: "ü.example"}, {Domain: "[192.0.2.1]"}, {Domain: "a_b.example"},
-		{Older: "1d", Younger: "2d"},
+		{Sender: []string{"<>"}}, {Sender: []string{"*@b"}}, {Sender: []string{"@b.example"}}, {Sender: []string{"@*.b"}}, {Sender: []string{"postmaster"}}, {Sender: []string{`"a, b"@c`}}, {Recipient: []string{"*"}}, {Recipient: []string{"*x*"}},
+		{Domain: []string{"b"}}, {Domain: []string{".b.example"}}, {Domain: []string{"xn--b.example"}}, {Domain: []string{"ü.example"}}, {Domain: []string{"[192.0.2.1]"}}, {Domain: []string{"a_b.example"}},
+		{Older: "1d", Younger: "2d"}, {Larger: "1k", Smaller: "1026"}, {Domain: []string{"*.b", "mx*.b.example", "/b$/"}},
 	} {
 		if _, err := f.parse(1e18); err != nil {
 			t.Errorf("%+v: %v", f, err)
@@ -93,10 +116,10 @@ func TestFlowConditions(t *testing.T) {
 		want   [4]bool
 	}{
 		{Filter{}, [4]bool{true, true, true, true}},
-		{Filter{Class: "bulk"}, [4]bool{true}}, {Filter{Class: "BULK"}, [4]bool{true}}, {Filter{Class: "*"}, [4]bool{true, true, true}},
-		{Filter{Class: "-"}, [4]bool{2: true}}, {Filter{Tenant: "-", Flow: "-"}, [4]bool{2: true}},
-		{Filter{Tenant: "192.0.2.*"}, [4]bool{true}}, {Filter{Tenant: "uid:33", Class: "bulk"}, [4]bool{}},
-		{Filter{Flow: "news@*"}, [4]bool{true}}, {Filter{Flow: "<>"}, [4]bool{1: true}}, {Filter{Flow: "@shop.example"}, [4]bool{}},
+		{Filter{Class: []string{"bulk"}}, [4]bool{true}}, {Filter{Class: []string{"BULK"}}, [4]bool{true}}, {Filter{Class: []string{"*"}}, [4]bool{true, true, true}},
+		{Filter{Class: []string{"-"}}, [4]bool{2: true}}, {Filter{Tenant: []string{"-"}, Flow: []string{"-"}}, [4]bool{2: true}},
+		{Filter{Tenant: []string{"192.0.2.*"}}, [4]bool{true}}, {Filter{Tenant: []string{"uid:33"}, Class: []string{"bulk"}}, [4]bool{}},
+		{Filter{Flow: []string{"news@*"}}, [4]bool{true}}, {Filter{Flow: []string{"<>"}}, [4]bool{1: true}}, {Filter{Flow: []string{"@shop.example"}}, [4]bool{}},
 	} {
 		s, err := c.filter.parse(1e18)
 		if err != nil {
@@ -107,7 +130,7 @@ func TestFlowConditions(t *testing.T) {
 				t.Errorf("%+v selects message %d: %v", c.filter, i+1, got)
 			}
 		}
-		if c.filter.conditional() != (c.filter.Class+c.filter.Tenant+c.filter.Flow != "") {
+		if c.filter.conditional() != (len(c.filter.Class)+len(c.filter.Tenant)+len(c.filter.Flow) > 0) {
 			t.Errorf("%+v is not seen to have conditions", c.filter)
 		}
 	}
@@ -119,12 +142,52 @@ func TestMatchDomain(t *testing.T) {
 		want, domain string
 		ok           bool
 	}{
-		{"", "x", true}, {"example.com", "EXAMPLE.com", true}, {"example.com", "a.example.com", false},
+		{"example.com", "EXAMPLE.com", true}, {"example.com", "a.example.com", false},
 		{".example.com", "a.example.com", true}, {".example.com", "example.com", true}, {".example.com", "notexample.com", false},
-		{"example.com", "", false},
+		{"example.com", "", false}, {"*.example.com", "a.b.example.com", true}, {"*.example.com", "example.com", false},
+		{".Example.com", "a.example.COM", true}, {"[192.0.2.1]", "[192.0.2.1]", true},
 	} {
-		if matchDomain(c.want, c.domain) != c.ok {
-			t.Errorf("%q matches %q: %v", c.want, c.domain, !c.ok)
+		p, err := parseDomain(c.want)
+		if err != nil || p.match(c.domain) != c.ok {
+			t.Errorf("%q matches %q: %v, %v", c.want, c.domain, !c.ok, err)
+		}
+	}
+}
+
+// A size at the limit is neither larger nor smaller, and a message whose size is unknown
+// meets no condition on it.
+func TestSizeConditions(t *testing.T) {
+	for _, c := range []struct {
+		filter Filter
+		sizes  string // of those that meet it
+	}{
+		{Filter{Larger: "1k"}, "1025 4096"}, {Filter{Smaller: "1k"}, "1023"}, {Filter{Larger: "1023", Smaller: "4k"}, "1024 1025"}, {Filter{Larger: "0.5k"}, "1023 1024 1025 4096"},
+	} {
+		s, err := c.filter.parse(1e18)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, size := range []int64{1023, 1024, 1025, 4096} {
+			if s.envelope(&Message{Envelope: mail.Envelope{ID: 1, Arrived: 5, Size: size}}) {
+				got = append(got, strconv.FormatInt(size, 10))
+			}
+		}
+		if strings.Join(got, " ") != c.sizes || !c.filter.conditional() {
+			t.Errorf("%+v is met by %v", c.filter, got)
+		}
+		if s.envelope(&Message{Envelope: mail.Envelope{ID: 1}, Damage: "no envelope"}) {
+			t.Errorf("%+v is met by a message without an envelope", c.filter)
+		}
+	}
+	for text, want := range map[string]int64{"500": 500, "10k": 10240, "1.5M": 3 << 19, "2G": 2 << 30, "0.5k": 512} {
+		if got, err := ParseSize(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "k", "-1", "1e3", "1kk", "k1", "1x", "NaN", "Inf", "0x10", "1_0", "9999999999G", "+1"} {
+		if got, err := ParseSize(text); err == nil {
+			t.Errorf("%q is taken to be %d", text, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -52,17 +53,27 @@ type Sharing struct {
 	Turns int `json:"turns,omitempty" doc:"Deliveries of other flows that may start there before the next one of this flow, at most."`
 }
 
+// A FlowFilter selects flows, with patterns as in Filter.
+type FlowFilter struct {
+	Class  []string `query:"class,explode" maxItems:"100" doc:"The class, in which * stands for any text, or /RE2/. Case does not matter, here and below."`
+	Tenant []string `query:"tenant,explode" maxItems:"100" doc:"The tenant, in which * stands for any text, or /RE2/."`
+	Flow   []string `query:"flow,explode" maxItems:"100" doc:"The flow, in which * stands for any text, or /RE2/."`
+}
+
 type flowsInput struct {
-	Class  string `query:"class" maxLength:"512" doc:"The class, in which * stands for any text. Case does not matter."`
-	Tenant string `query:"tenant" maxLength:"512" doc:"The tenant, in which * stands for any text. Case does not matter."`
-	Flow   string `query:"flow" maxLength:"512" doc:"The flow, in which * stands for any text. Case does not matter."`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Maximum number of flows in the answer."`
+	FlowFilter
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Maximum number of flows in the answer."`
 }
 
 type flowsOutput struct{ Body FlowPage }
 
 func (s *Server) flows(ctx context.Context, in *flowsInput) (*flowsOutput, error) {
-	class, tenant, flow := newGlob(in.Class), newGlob(in.Tenant), newGlob(in.Flow)
+	class, err1 := parsePatterns("class", in.Class, parseGlob)
+	tenant, err2 := parsePatterns("tenant", in.Tenant, parseGlob)
+	flow, err3 := parsePatterns("flow", in.Flow, parseGlob)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, invalid("query", err)
+	}
 	query := qmgr.FlowQuery{Most: in.Limit, Match: func(f mail.Flow) bool {
 		return class.match(f.Class) && tenant.match(f.Tenant) && flow.match(f.Flow)
 	}}

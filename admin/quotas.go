@@ -51,15 +51,19 @@ func (q *Quota) fullness() (most float64) {
 }
 
 type quotasInput struct {
-	Kind  string `query:"kind" enum:"class,tenant,flow" doc:"Only these; default all."`
-	Name  string `query:"name" maxLength:"512" doc:"The name of the class, tenant or flow, in which * stands for any text. Case does not matter."`
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Maximum number of quotas in the answer."`
+	Kind  string   `query:"kind" enum:"class,tenant,flow" doc:"Only these; default all."`
+	Name  []string `query:"name,explode" maxItems:"100" doc:"The name of the class, tenant or flow, in which * stands for any text, or /RE2/. Case does not matter."`
+	Limit int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Maximum number of quotas in the answer."`
 }
 
 type quotasOutput struct{ Body QuotaPage }
 
 func (s *Server) quotas(ctx context.Context, in *quotasInput) (*quotasOutput, error) {
 	page := QuotaPage{Quotas: []Quota{}, Refused: []QuotaRefusal{}}
+	name, err := parsePatterns("name", in.Name, parseGlob)
+	if err != nil {
+		return nil, invalid("query", err)
+	}
 	if s.cfg.Quotas == nil {
 		return &quotasOutput{page}, nil
 	}
@@ -67,7 +71,6 @@ func (s *Server) quotas(ctx context.Context, in *quotasInput) (*quotasOutput, er
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	name := newGlob(in.Name)
 	page.Counting, page.Counted = all.Counting, all.Counted
 	page.Refused = append(page.Refused, all.Refused...)
 	slices.SortStableFunc(all.Quotas, func(a, b Quota) int { return cmp.Compare(b.fullness(), a.fullness()) })

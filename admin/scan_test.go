@@ -234,7 +234,7 @@ func TestOneUnreadableMessage(t *testing.T) {
 			if query != "domain=c" {
 				continue
 			}
-			got := a.order("drop", admin.Order{Filter: &admin.Filter{Domain: "c"}, Confirm: 3})
+			got := a.order("drop", admin.Order{Filter: &admin.Filter{Domain: []string{"c"}}, Confirm: 3})
 			if got.Done != 2 || len(got.Unread) != 1 || q.Place(id(1)) != mail.AreaNone || q.Place(id(2)) != mail.AreaDeferred || q.Place(id(3)) != mail.AreaNone {
 				t.Errorf("whole %t: %+v", whole, got)
 			}

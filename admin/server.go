@@ -58,15 +58,34 @@ func (s *Server) Handler() http.Handler {
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answerProblem(w, http.StatusForbidden, "cross-origin request refused")
 	}))
-	return sameOrigin.Handler(bodies(onlyOnce(known(s.mux))))
+	return sameOrigin.Handler(bodies(onlyOnce(s.lists(), known(s.mux))))
+}
+
+// lists returns the names of the query parameters that take several values, in whatever
+// request.
+func (s *Server) lists() map[string]bool {
+	lists := make(map[string]bool)
+	for _, path := range s.api.OpenAPI().Paths {
+		for _, op := range []*huma.Operation{path.Get, path.Post} {
+			if op == nil {
+				continue
+			}
+			for _, p := range op.Parameters {
+				if p.In == "query" && p.Schema.Type == huma.TypeArray {
+					lists[p.Name] = true
+				}
+			}
+		}
+	}
+	return lists
 }
 
 // onlyOnce refuses queries that repeat a parameter that takes one value: one of the
 // values would be ignored.
-func onlyOnce(next http.Handler) http.Handler {
+func onlyOnce(lists map[string]bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
-			if len(values) > 1 && name != "id" && name != "area" && name != "state" {
+			if len(values) > 1 && !lists[name] {
 				answerProblem(w, http.StatusUnprocessableEntity, "validation failed",
 					&huma.ErrorDetail{Location: "query." + name, Message: "given more than once, but takes a single value", Value: clip(values[1])})
 				return
@@ -342,7 +361,13 @@ func (s *Server) parseQuery(f *Filter, cursor, where string) (selector, position
 	if err == nil {
 		return sel, from, nil
 	}
-	return sel, from, huma.Error422UnprocessableEntity("validation failed", details(err, where)...)
+	return sel, from, invalid(where, err)
+}
+
+// invalid is the answer to a request with the fieldErrors that err joins; where is the place
+// of the fields.
+func invalid(where string, err error) error {
+	return huma.Error422UnprocessableEntity("validation failed", details(err, where)...)
 }
 
 // details lists the fieldErrors that an error joins.

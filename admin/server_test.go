@@ -265,7 +265,7 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/v1/messages/drop", `{"filter":{}}`, 422, "give a filter with conditions"},
 		{"POST", "/v1/messages/drop", `{"filter":{"areas":["incoming"]}}`, 422, "give a filter with conditions"},
 		{"POST", "/v1/messages/drop", `{"all":true}`, 422, "set confirm to their number"},
-		{"POST", "/v1/messages/drop", `{"all":true,"confirm":1,"filter":{"sender":"a@example.com"}}`, 422, "cannot be combined"},
+		{"POST", "/v1/messages/drop", `{"all":true,"confirm":1,"filter":{"sender":["a@example.com"]}}`, 422, "cannot be combined"},
 		{"POST", "/v1/messages/drop", `{"all":true,"confirm":-1}`, 422, "body.confirm"},
 		{"POST", "/v1/messages/drop", `{"all":true,"confirm":1e99}`, 422, "confirm"},
 		{"POST", "/v1/messages/drop", `{"all":true,"confirm":1,"fitler":{}}`, 422, "unexpected property"},

@@ -159,28 +159,22 @@ func (c *Client) Destination(ctx context.Context, name string, most int) (admin.
 }
 
 // Flows returns the flows that match, those with the most waiting first, at most limit.
-// Each text is a pattern in which * stands for any text; "" matches all.
-func (c *Client) Flows(ctx context.Context, class, tenant, flow string, limit int) (admin.FlowPage, error) {
+func (c *Client) Flows(ctx context.Context, of admin.FlowFilter, limit int) (admin.FlowPage, error) {
 	values := url.Values{"limit": {strconv.Itoa(limit)}}
-	for name, text := range map[string]string{"class": class, "tenant": tenant, "flow": flow} {
-		if text != "" {
-			values.Set(name, text)
-		}
-	}
+	addLists(values, map[string][]string{"class": of.Class, "tenant": of.Tenant, "flow": of.Flow})
 	var page admin.FlowPage
 	return page, c.get(ctx, "/v1/flows", values, &page)
 }
 
-// Quotas returns the quotas of a kind, or of all kinds for "", whose name matches, those
-// of which the largest part is used first, at most limit. The name is a pattern in which *
-// stands for any text; "" matches all.
-func (c *Client) Quotas(ctx context.Context, kind, name string, limit int) (admin.QuotaPage, error) {
+// Quotas returns the quotas of a kind, or of all kinds for "", whose name matches one of the
+// patterns, those of which the largest part is used first, at most limit. The patterns are
+// those of admin.Filter; none matches all.
+func (c *Client) Quotas(ctx context.Context, kind string, names []string, limit int) (admin.QuotaPage, error) {
 	values := url.Values{"limit": {strconv.Itoa(limit)}}
-	for key, text := range map[string]string{"kind": kind, "name": name} {
-		if text != "" {
-			values.Set(key, text)
-		}
+	if kind != "" {
+		values.Set("kind", kind)
 	}
+	addLists(values, map[string][]string{"name": names})
 	var page admin.QuotaPage
 	return page, c.get(ctx, "/v1/quotas", values, &page)
 }
@@ -265,13 +259,9 @@ func pageSize(left, most int) string {
 
 func filterValues(f *admin.Filter) url.Values {
 	v := url.Values{}
-	for name, values := range map[string][]string{"id": f.IDs, "area": f.Areas} {
-		if len(values) > 0 {
-			v[name] = values
-		}
-	}
-	for name, value := range map[string]string{"class": f.Class, "tenant": f.Tenant, "flow": f.Flow, "sender": f.Sender, "recipient": f.Recipient, "domain": f.Domain,
-		"error": f.Error, "reply_class": f.ReplyClass, "older": f.Older, "younger": f.Younger} {
+	addLists(v, map[string][]string{"id": f.IDs, "area": f.Areas, "class": f.Class, "tenant": f.Tenant, "flow": f.Flow, "sender": f.Sender,
+		"recipient": f.Recipient, "domain": f.Domain, "error": f.Error, "reply_class": f.ReplyClass})
+	for name, value := range map[string]string{"older": f.Older, "younger": f.Younger, "larger": f.Larger, "smaller": f.Smaller} {
 		if value != "" {
 			v.Set(name, value)
 		}
@@ -280,6 +270,15 @@ func filterValues(f *admin.Filter) url.Values {
 		v.Set("damaged", "true")
 	}
 	return v
+}
+
+// addLists adds the lists that are not empty to the values of a query.
+func addLists(v url.Values, lists map[string][]string) {
+	for name, values := range lists {
+		if len(values) > 0 {
+			v[name] = values
+		}
+	}
 }
 
 // Show returns the details of a message, with at most max recipients from index

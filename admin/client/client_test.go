@@ -175,7 +175,7 @@ func TestUnread(t *testing.T) {
 		q.Add(m)
 	}
 	c := serve(t, q, admin.Config{})
-	filter := admin.Filter{Domain: "example.net"}
+	filter := admin.Filter{Domain: []string{"example.net"}}
 	var n int
 	err := c.List(context.Background(), client.Query{Filter: filter}, func(*admin.Summary) error { n++; return nil })
 	check := func(what string, n int, err error) {

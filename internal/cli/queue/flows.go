@@ -15,7 +15,7 @@ import (
 
 func newFlowsCommand(p *socket.Finder) *cobra.Command {
 	var (
-		of     admin.Filter
+		of     admin.FlowFilter
 		limit  int
 		asJSON bool
 	)
@@ -37,7 +37,7 @@ Mail that was not classified is in no flow.`,
   posthaste queue flows --json | jq -r 'select(.wait_p99_ms > 60000).flow'`,
 		Args: cobra.NoArgs,
 		RunE: withDaemon(p, nil, func(cmd *cobra.Command, _ []string, c *client.Client) error {
-			page, err := c.Flows(cmd.Context(), of.Class, of.Tenant, of.Flow, limit)
+			page, err := c.Flows(cmd.Context(), of, limit)
 			if err != nil {
 				return err
 			}
@@ -48,9 +48,9 @@ Mail that was not classified is in no flow.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVar(&of.Class, "class", "", "only of this `class`; * stands for any text")
-	f.StringVar(&of.Tenant, "tenant", "", "only of this `tenant`; * stands for any text")
-	f.StringVar(&of.Flow, "flow", "", "only this `flow`; * stands for any text")
+	f.StringArrayVar(&of.Class, "class", nil, "only of this `class`; * stands for any text, /RE2/ for a regular expression")
+	f.StringArrayVar(&of.Tenant, "tenant", nil, "only of this `tenant`; * stands for any text, /RE2/ for a regular expression")
+	f.StringArrayVar(&of.Flow, "flow", nil, "only this `flow`; * stands for any text, /RE2/ for a regular expression")
 	f.IntVarP(&limit, "limit", "n", 50, "show at most this `number` of flows, up to 1000")
 	f.BoolVar(&asJSON, "json", false, "one JSON object per line")
 	return cmd

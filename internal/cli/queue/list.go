@@ -40,8 +40,11 @@ The list is read page by page, so it can have any length; a message that is trie
 in the meantime can appear twice.
 
 The state "active" means that a message is in delivery or about to be. The area is
-where it is stored on disk; --area selects by area, not by state.`,
+where it is stored on disk; --area selects by area, not by state.
+
+` + patternHelp,
 		Example: `  posthaste queue list --older 4h --domain example.com
+  posthaste queue list --domain gmail.com --domain googlemail.com --error '/4\.7\.[0-9]+/'
   posthaste queue list --error greylist --ids | posthaste queue flush -
   posthaste queue list --class bulk --tenant shop --flows
   posthaste queue list --json | jq -r .sender | sort | uniq -c`,

@@ -38,8 +38,8 @@ func orders() []order {
 		{verb: client.Hold, aliases: []string{"freeze"}, short: "Hold messages until they are released",
 			long: `Hold messages until they are released. Deliveries in progress are finished first.
 
-With --domain, --recipient or --error only the recipients that meet the conditions
-are held. If the same message has other waiting recipients, the held ones are moved
+With --domain, --recipient, --error or --reply-class only the recipients that meet
+the conditions are held. If the same message has other waiting recipients, the held ones are moved
 to a new message, whose ID is shown.`,
 			present: "Holding", past: "Held", later: "will be held when the delivery in progress ends", nothing: "There is nothing to hold."},
 		{verb: client.Release, aliases: []string{"thaw", "unhold"}, short: "Release held messages and try them at once",
@@ -49,8 +49,8 @@ to a new message, whose ID is shown.`,
 			long: `Remove messages without notifying their senders. Deliveries in progress are finished
 first. This cannot be undone.
 
-With --domain, --recipient or --error only the recipients that meet the conditions
-are given up; the message stays in the queue for the others.
+With --domain, --recipient, --error or --reply-class only the recipients that meet
+the conditions are given up; the message stays in the queue for the others.
 
 Without IDs, the matching messages are counted first, and no more than were counted
 are dropped. On a terminal the command asks for confirmation; a script must pass
@@ -58,8 +58,8 @@ are dropped. On a terminal the command asks for confirmation; a script must pass
 			present: "Dropping", past: "Dropped", later: "will be dropped when the delivery in progress ends", nothing: "There is nothing to drop.", harmful: true},
 		{verb: client.Bounce, aliases: []string{"return"}, short: "Give up recipients and return the message to its sender",
 			long: `Give up recipients and report to the sender that mail for them could not be
-delivered. With --domain, --recipient or --error only the recipients that meet the
-conditions are given up; the message stays in the queue for the others. Deliveries
+delivered. With --domain, --recipient, --error or --reply-class only the recipients
+that meet the conditions are given up; the message stays in the queue for the others. Deliveries
 in progress are finished first. This cannot be undone.
 
 The sender gets the report at once, even if other recipients of the message still
@@ -95,7 +95,7 @@ func newOrderCommand(p *socket.Finder, o order) *cobra.Command {
 		run = (*orderCall).flush
 		use, all, reason = "flush [ID… | - | conditions]", "select all messages, as without conditions", "the reason, in a few `words`; logged"
 	} else {
-		o.long += "\n\nSelect messages by their IDs, by \"-\" for IDs on standard input, by conditions (all\nof them must be met), or with --all."
+		o.long += "\n\nSelect messages by their IDs, by \"-\" for IDs on standard input, by conditions,\nor with --all. " + patternHelp
 	}
 	cmd := &cobra.Command{
 		Use:     use,

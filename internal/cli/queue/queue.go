@@ -59,20 +59,27 @@ func withDaemon(p *socket.Finder, f *admin.Filter, run func(*cobra.Command, []st
 	}
 }
 
+// patternHelp says how conditions are given, the same for all commands.
+const patternHelp = `A condition that is given several times is met by any of its values; of several
+conditions, all must be met. A value between slashes, such as /^news-[0-9]+@/, is a
+regular expression in the syntax of RE2. Case does not matter.`
+
 // addFilters adds the flags that select messages, the same for all commands.
 func addFilters(f *pflag.FlagSet, to *admin.Filter) {
 	f.StringSliceVar(&to.Areas, "area", nil, "only in these `areas`: incoming, deferred, hold, corrupt (default all but corrupt)")
-	f.StringVar(&to.Sender, "sender", "", "from this `address`; * stands for any text, @domain for a domain, <> for the null sender")
-	f.StringVar(&to.Class, "class", "", "of this `class`; * stands for any text, - for messages without a class")
-	f.StringVar(&to.Tenant, "tenant", "", "of this `tenant`; * stands for any text")
-	f.StringVar(&to.Flow, "flow", "", "of this `flow`; * stands for any text")
-	f.StringVar(&to.Recipient, "recipient", "", "to this `address`; * stands for any text, @domain for a domain")
-	f.StringVar(&to.Domain, "domain", "", "to this `domain`; with a leading dot, also to its subdomains")
-	f.StringVar(&to.Error, "error", "", "with this `text` in the last reply or in the reason for a hold")
-	f.StringVar(&to.ReplyClass, "reply-class", "", "with a last reply of this `class`, such as mailbox-full; * stands for any text")
+	f.StringArrayVar(&to.Sender, "sender", nil, "from this `address`; * stands for any text, @domain for a domain, <> for the null sender, /RE2/ for a regular expression")
+	f.StringArrayVar(&to.Class, "class", nil, "of this `class`; * stands for any text, - for messages without a class")
+	f.StringArrayVar(&to.Tenant, "tenant", nil, "of this `tenant`; * stands for any text")
+	f.StringArrayVar(&to.Flow, "flow", nil, "of this `flow`; * stands for any text")
+	f.StringArrayVar(&to.Recipient, "recipient", nil, "to this `address`; * stands for any text, @domain for a domain")
+	f.StringArrayVar(&to.Domain, "domain", nil, "to this `domain`; with a leading dot, also to its subdomains; * stands for any text")
+	f.StringArrayVar(&to.Error, "error", nil, "with this `text` or /RE2/ in the last reply or in the reason for a hold")
+	f.StringArrayVar(&to.ReplyClass, "reply-class", nil, "with a last reply of this `class`, such as mailbox-full; * stands for any text")
 	f.BoolVar(&to.Damaged, "damaged", false, "only damaged messages; without --area, the area corrupt is included")
 	f.StringVar(&to.Older, "older", "", "older than this `time`, such as 30m, 4h or 5d")
 	f.StringVar(&to.Younger, "younger", "", "younger than this `time`")
+	f.StringVar(&to.Larger, "larger", "", "larger than this `size`, such as 500k or 10M")
+	f.StringVar(&to.Smaller, "smaller", "", "smaller than this `size`")
 }
 
 // checkFilters returns an error for an invalid value of a flag, with the allowed ones.
@@ -90,6 +97,14 @@ func checkFilters(cmd *cobra.Command, f *admin.Filter) error {
 			return command.Misuse(cmd, fmt.Errorf("--%s takes a time such as 30s, 20m, 4h, 5d or 1h30m, not %q", age.flag, human.Plain(age.value)))
 		}
 	}
+	for _, size := range []struct{ flag, value string }{{"larger", f.Larger}, {"smaller", f.Smaller}} {
+		if size.value == "" {
+			continue
+		}
+		if _, err := admin.ParseSize(size.value); err != nil {
+			return command.Misuse(cmd, fmt.Errorf("--%s takes a size such as 500, 10k, 1.5M or 2G, not %q", size.flag, human.Plain(size.value)))
+		}
+	}
 	return nil
 }
 
@@ -98,7 +113,7 @@ func areaNames() []string { return []string{"incoming", "deferred", "hold", "cor
 // completeFilters completes the values of the flags of addFilters.
 func completeFilters(cmd *cobra.Command) {
 	complete(cmd, "area", areaNames()...)
-	for _, name := range []string{"class", "tenant", "flow", "sender", "recipient", "domain", "error", "older", "younger"} {
+	for _, name := range []string{"class", "tenant", "flow", "sender", "recipient", "domain", "error", "reply-class", "older", "younger", "larger", "smaller"} {
 		complete(cmd, name)
 	}
 }
@@ -111,10 +126,7 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 }
 
 // isAll reports whether a filter has no conditions.
-func isAll(f *admin.Filter) bool {
-	return len(f.IDs) == 0 && len(f.Areas) == 0 && f.Class == "" && f.Tenant == "" && f.Flow == "" && f.Sender == "" && f.Recipient == "" && f.Domain == "" && f.Error == "" && !f.Damaged &&
-		f.Older == "" && f.Younger == ""
-}
+func isAll(f *admin.Filter) bool { return f.Unconditional() && len(f.Areas) == 0 }
 
 // readIDs checks queue IDs. A single "-" stands for the IDs on standard input, one at the
 // start of each line; the rest of a line is ignored.

@@ -15,9 +15,10 @@ import (
 
 func newQuotasCommand(p *socket.Finder) *cobra.Command {
 	var (
-		kind, name string
-		limit      int
-		asJSON     bool
+		kind   string
+		names  []string
+		limit  int
+		asJSON bool
 	)
 	cmd := &cobra.Command{
 		Use:        "quotas [flags]",
@@ -34,19 +35,19 @@ limits since the daemon started.`,
   posthaste queue quotas --json | jq -r 'select(.refused > 0).name'`,
 		Args: cobra.NoArgs,
 		RunE: withDaemon(p, nil, func(cmd *cobra.Command, _ []string, c *client.Client) error {
-			page, err := c.Quotas(cmd.Context(), kind, name, limit)
+			page, err := c.Quotas(cmd.Context(), kind, names, limit)
 			if err != nil {
 				return err
 			}
 			return writeRows(cmd.OutOrStdout(), asJSON, page.Quotas, func(out *bufio.Writer, width int) error {
-				return writeQuotas(out, width, &page, kind+name != "")
+				return writeQuotas(out, width, &page, kind != "" || len(names) > 0)
 			})
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
 	f.StringVar(&kind, "kind", "", "only of this `kind`: class, tenant or flow")
-	f.StringVar(&name, "name", "", "only of the class, tenant or flow with this `name`; * stands for any text")
+	f.StringArrayVar(&names, "name", nil, "only of the class, tenant or flow with this `name`; * stands for any text, /RE2/ for a regular expression")
 	f.IntVarP(&limit, "limit", "n", 50, "show at most this `number` of quotas, up to 1000")
 	f.BoolVar(&asJSON, "json", false, "one JSON object per line")
 	return cmd
