@@ -146,7 +146,7 @@ type Order struct {
 	All     bool    `json:"all,omitempty" doc:"Apply to all messages, or to all in the filter's areas."`
 	Reason  string  `json:"reason,omitempty" maxLength:"512" doc:"Reason, stored with held messages and logged. Default for a hold: \"held by an operator\"."`
 	DryRun  bool    `json:"dry_run,omitempty" doc:"Only count."`
-	Confirm int     `json:"confirm,omitempty" minimum:"0" doc:"For drop and bounce without IDs: the maximum number of messages to change, as counted by a dry run."`
+	Confirm int     `json:"confirm,omitempty" minimum:"0" doc:"For drop, bounce and expire without IDs: the maximum number of messages to change, as counted by a dry run."`
 	Limit   int     `json:"limit,omitempty" minimum:"0" maximum:"1000" doc:"Maximum number of messages that this request handles; 0 means 1000."`
 	Cursor  string  `json:"cursor,omitempty" maxLength:"128" doc:"Position to continue from: next of the previous answer."`
 }
@@ -154,7 +154,7 @@ type Order struct {
 // Ordered is what one request did.
 type Ordered struct {
 	Matched    int      `json:"matched" doc:"Messages that the order applies to."`
-	Recipients int      `json:"recipients,omitempty" doc:"For bounce, and for drop and hold with conditions on recipients: number of recipients that the order applies to."`
+	Recipients int      `json:"recipients,omitempty" doc:"For bounce and expire, and for drop and hold with conditions on recipients: number of recipients that the order applies to."`
 	Splits     []Part   `json:"splits,omitempty" doc:"For hold with conditions on recipients: messages that also have waiting recipients that do not match. The matching recipients are moved to new messages."`
 	Done       int      `json:"done" doc:"Messages for which the order has taken effect."`
 	Pending    int      `json:"pending" doc:"Messages for which the order takes effect when the deliveries under way have ended."`

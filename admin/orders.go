@@ -19,13 +19,16 @@ const (
 	verbRelease
 	verbDrop
 	verbBounce
+	verbExpire
 	verbRetry
 )
 
-func (v verb) String() string { return [...]string{"hold", "release", "drop", "bounce", "retry"}[v] }
+func (v verb) String() string {
+	return [...]string{"hold", "release", "drop", "bounce", "expire", "retry"}[v]
+}
 
 // harmful reports whether an order cannot be taken back.
-func (v verb) harmful() bool { return v == verbDrop || v == verbBounce }
+func (v verb) harmful() bool { return v == verbDrop || v == verbBounce || v == verbExpire }
 
 // areas returns the areas whose messages an order can change.
 func (v verb) areas() []mail.Area {
@@ -36,7 +39,7 @@ func (v verb) areas() []mail.Area {
 		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaCorrupt}
 	case verbRelease:
 		return []mail.Area{mail.AreaHold, mail.AreaCorrupt} // corrupt only if named by ID
-	case verbBounce:
+	case verbBounce, verbExpire:
 		return listed()
 	}
 	return append(listed(), mail.AreaCorrupt)

@@ -280,6 +280,7 @@ func TestParameterGivenTwice(t *testing.T) {
 // ordered for the first; the log names the recipients that an order applies to.
 func TestOrdersForRecipients(t *testing.T) {
 	none := mail.Address("quiet@c")
+	full := mail.Reply{Code: 452, Status: mail.Status{Class: 4, Subject: 2, Detail: 2}, Text: "mailbox full"}
 	part := mail.NewQueueID(4e18, 1)
 	for _, c := range []struct {
 		verb   string
@@ -294,6 +295,8 @@ func TestOrdersForRecipients(t *testing.T) {
 		{"bounce", admin.Filter{Domain: []string{"c"}}, "", admin.Ordered{Matched: 1, Done: 1, Recipients: 2, Scanned: 1}, "j@d ", 0},
 		{"bounce", admin.Filter{Recipient: []string{"j@*"}}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 2, Scanned: 1}, "quiet@c ", 2},
 		{"bounce", admin.Filter{IDs: []string{id(1).String()}}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 3, Scanned: 1}, "", 2},
+		{"expire", admin.Filter{Domain: []string{"c"}}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 2, Scanned: 1}, "j@d ", 1},
+		{"expire", admin.Filter{IDs: []string{id(1).String()}}, "", admin.Ordered{Matched: 1, Done: 1, Recipients: 3, Scanned: 1}, "", 3},
 		{"drop", admin.Filter{ReplyClass: []string{"mailbox-full"}}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 1, Scanned: 1}, "j@d quiet@c ", 0},
 		{"bounce", admin.Filter{Error: []string{"/4[.]2[.][0-9]/"}}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 1, Scanned: 1}, "j@d quiet@c ", 1},
 		{"drop", admin.Filter{Recipient: []string{"j@c", "/^quiet@/"}}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 2, Scanned: 1}, "j@d ", 0},
@@ -305,7 +308,7 @@ func TestOrdersForRecipients(t *testing.T) {
 	} {
 		m := message(1, mail.AreaDeferred, c.sender, "j@c", "j@d", string(none))
 		m.Recipients[2].Recipient.Notify = mail.NotifyNever
-		m.Recipients[0].Outcome.Reply = mail.Reply{Code: 452, Status: mail.Status{Class: 4, Subject: 2, Detail: 2}, Text: "mailbox full"}
+		m.Recipients[0].Outcome.Reply = full
 		q := admintest.New(m)
 		var log bytes.Buffer
 		a := serve(t, q, admin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), ReplyClass: func(r mail.Reply) string {
@@ -333,6 +336,17 @@ func TestOrdersForRecipients(t *testing.T) {
 			case !r.Outcome.Result.Settled():
 				left += string(r.Recipient.Address) + " "
 			case r.Outcome.Result == mail.Moved:
+			case c.verb == "expire":
+				want := mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 7}, Text: "delivery time expired"}
+				if r.Recipient.Index == 0 {
+					want = full
+				}
+				if r.Outcome.Result != mail.Failed || !r.Outcome.Expired || r.Outcome.Reply != want {
+					t.Errorf("%s %+v: %+v", c.verb, c.filter, r)
+				}
+				if r.Outcome.Report == mail.ReportFailed {
+					told++
+				}
 			case r.Outcome.Result != mail.Failed || !strings.Contains(r.Outcome.Reply.Text, "by an operator: they moved"):
 				t.Errorf("%s %+v: %+v", c.verb, c.filter, r)
 			case r.Outcome.Report == mail.ReportFailed:

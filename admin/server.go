@@ -257,6 +257,8 @@ func (s *Server) register() {
 		pageNote+" With conditions on recipients, only matching recipients are dropped. Damaged messages are dropped only if named by ID or area."), s.order(verbDrop))
 	huma.Register(s.api, operation("bounce", http.MethodPost, "/v1/messages/bounce", "Fail recipients and return the message to its sender",
 		pageNote+" Only matching recipients are failed; no report is sent if the sender requested none."), s.order(verbBounce))
+	huma.Register(s.api, operation("expire", http.MethodPost, "/v1/messages/expire", "Fail recipients as if the message's lifetime had ended",
+		pageNote+" Only matching recipients are failed. The report to the sender quotes the last reply."), s.order(verbExpire))
 	huma.Register(s.api, operation("retry", http.MethodPost, "/v1/messages/retry", "Try messages now", pageNote), s.order(verbRetry))
 	huma.Register(s.api, operation("flush", http.MethodPost, "/v1/flush", "Try all deferred mail now"), s.flush)
 }

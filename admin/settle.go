@@ -10,11 +10,11 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// settles reports whether an order applies to single recipients. A bounce does,
+// settles reports whether an order applies to single recipients. A bounce and an expiry do,
 // since each recipient is reported on; so do a drop and a hold with conditions on
 // recipients, since they must not affect the other recipients of the same message.
 func (v verb) settles(sel *selector) bool {
-	return v == verbBounce || (v == verbDrop || v == verbHold) && sel.aboutRecipients()
+	return v == verbBounce || v == verbExpire || (v == verbDrop || v == verbHold) && sel.aboutRecipients()
 }
 
 // aboutRecipients reports whether there are conditions that can differ between the
@@ -209,14 +209,8 @@ func (c *concern) addresses() string {
 const giveUpMax = 1000
 
 // giveUp settles the recipients that meet the conditions as failed; others says that
-// the message has other waiting recipients. Mail from the null sender is never reported
-// on.
+// the message has other waiting recipients.
 func (s *Server) giveUp(ctx context.Context, v verb, reason string, sel *selector, m *Message, others bool) error {
-	text := map[verb]string{verbDrop: "dropped by an operator", verbBounce: "returned by an operator"}[v]
-	if reason != "" {
-		text += ": " + reason
-	}
-	reply := mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: mail.CleanText(text)}
 	var outcomes []mail.Outcome
 	err := s.eachWaiting(ctx, m.Envelope.ID, func(r *mail.RecipientOutcome) bool {
 		if !sel.match(m, r) {
@@ -226,15 +220,35 @@ func (s *Server) giveUp(ctx context.Context, v verb, reason string, sel *selecto
 			s.control.Settle(m.Envelope.ID, outcomes, false)
 			outcomes = nil // the core owns the slice now
 		}
-		one := mail.Outcome{Index: r.Recipient.Index, Result: mail.Failed, Reply: reply}
-		if v == verbBounce && m.Envelope.Sender != "" && r.Recipient.Notify.Failure() {
-			one.Report = mail.ReportFailed
-		}
-		outcomes = append(outcomes, one)
+		outcomes = append(outcomes, v.failure(m.Envelope.Sender, r, reason))
 		return true
 	})
 	if len(outcomes) > 0 {
 		s.control.Settle(m.Envelope.ID, outcomes, !others && err == nil)
 	}
 	return err
+}
+
+// failure is the outcome of a recipient that is given up by an order. A bounce quotes the
+// operator, and mail from the null sender is never reported on. An expiry is what the end of
+// the message's lifetime would be: the last reply is quoted, and the failure of mail from the
+// null sender is a double bounce.
+func (v verb) failure(sender mail.Address, r *mail.RecipientOutcome, reason string) mail.Outcome {
+	one := mail.Outcome{Index: r.Recipient.Index, Result: mail.Failed}
+	if v == verbExpire {
+		one.Expired, one.Reply, one.At = true, r.Outcome.Reply, r.Outcome.At
+		if one.Reply.IsZero() { // RFC 3463 3.5
+			one.Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 7}, Text: "delivery time expired"}
+		}
+	} else {
+		text := map[verb]string{verbDrop: "dropped by an operator", verbBounce: "returned by an operator"}[v]
+		if reason != "" {
+			text += ": " + reason
+		}
+		one.Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: mail.CleanText(text)}
+	}
+	if v == verbExpire && sender == "" || v != verbDrop && sender != "" && r.Recipient.Notify.Failure() {
+		one.Report = mail.ReportFailed
+	}
+	return one
 }

@@ -311,6 +311,7 @@ const (
 	Release Verb = "release"
 	Drop    Verb = "drop"
 	Bounce  Verb = "bounce"
+	Expire  Verb = "expire"
 	Retry   Verb = "retry"
 )
 

@@ -28,7 +28,7 @@ import (
 // Scripts run this program under all of its names.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"posthaste": main, "sendmail": main, "mailq": main, "postqueue": main, "postsuper": main, "qshape": main,
+		"posthaste": main, "sendmail": main, "mailq": main, "postcat": main, "postqueue": main, "postsuper": main, "qshape": main,
 	})
 }
 

@@ -69,12 +69,12 @@ func message(dice *rand.Rand) feed.Message {
 
 // order is an operator who gives orders until ctx ends.
 func (t *trial) order(ctx context.Context, dice *rand.Rand) {
-	verbs := [...]client.Verb{client.Hold, client.Release, client.Drop, client.Bounce, client.Retry}
+	verbs := [...]client.Verb{client.Hold, client.Release, client.Drop, client.Bounce, client.Expire, client.Retry}
 	for pause.For(ctx, time.Duration(dice.Int64N(int64(orderPause)))) {
 		v := verbs[dice.IntN(len(verbs))]
-		o := admin.Order{Filter: &admin.Filter{Sender: fmt.Sprintf("s%d*@origin.test", dice.IntN(30))}, Confirm: 1 << 20}
+		o := admin.Order{Filter: &admin.Filter{Sender: []string{fmt.Sprintf("s%d*@origin.test", dice.IntN(30))}}, Confirm: 1 << 20}
 		if dice.IntN(3) == 0 {
-			o.Filter.Recipient = "b1@rcpt.test" // which moves it out of its message
+			o.Filter.Recipient = []string{"b1@rcpt.test"} // which moves it out of its message
 		}
 		if v == client.Release {
 			o = admin.Order{All: true}

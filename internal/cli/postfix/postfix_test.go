@@ -1,6 +1,8 @@
 package postfix
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -81,6 +83,31 @@ func TestGetopt(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(options{}, option{})); !c.bad && diff != "" {
 			t.Errorf("%q: %s", c.args, diff)
+		}
+	}
+}
+
+// Wherever the network cuts a message, its header and its body are told apart, and lines
+// end as a terminal expects; a carriage return of its own stays.
+func TestSections(t *testing.T) {
+	const content = "A: b\r\n c\rd\r\n\r\nx\r\n\r\ny\r"
+	for _, c := range []struct {
+		header, body bool
+		content      string
+		want         string
+	}{
+		{true, false, content, "A: b\n c\rd\n"}, {false, true, content, "\nx\n\ny"}, {true, true, content, "A: b\n c\rd\n\nx\n\ny"},
+		{true, false, "A: b", "A: b"}, {false, true, "A: b", ""}, {true, false, "\r\nx", ""}, {false, true, "\r\nx", "\nx"},
+	} {
+		for cut := range len(c.content) {
+			var out bytes.Buffer
+			s := &sections{out: bufio.NewWriter(&out), header: c.header, body: c.body}
+			s.Write([]byte(c.content[:cut]))
+			s.Write([]byte(c.content[cut:]))
+			s.out.Flush()
+			if got := out.String(); got != c.want {
+				t.Errorf("%q cut at %d, header %v, body %v: %q, want %q", c.content, cut, c.header, c.body, got, c.want)
+			}
 		}
 	}
 }

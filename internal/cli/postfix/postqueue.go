@@ -56,11 +56,11 @@ func postqueueOptions() optionSet {
 	return optionSet{flags: "pjfv", valued: "isc"}
 }
 
-// postsuper stands in for Postfix's program of that name: -d drops, -h holds, -H
-// releases and -r tries again. As there, no confirmation is asked for, and a failure for
+// postsuper stands in for Postfix's program of that name: -d drops, -e expires, -f also if it
+// is held, -h holds, -H releases and -r tries again. As there, no confirmation is asked for, and a failure for
 // one message does not affect the others. Options for repairing directories are ignored.
 func postsuper(ctx context.Context, name string, args []string, s command.Streams) (code exit.Code) {
-	o, err := getopt(args, optionSet{flags: "pssSv", valued: "dhHrc"})
+	o, err := getopt(args, optionSet{flags: "pssSv", valued: "defhHrc"})
 	if err != nil {
 		return command.Complain(s.Err, name, exit.New(exit.Usage, err, usageOf(name)))
 	}
@@ -68,13 +68,17 @@ func postsuper(ctx context.Context, name string, args []string, s command.Stream
 		// Without it an order for all active mail would be one for all mail.
 		return command.Complain(s.Err, name, exit.New(exit.Usage, errors.New("there is no area active: mail that is being tried rests in incoming or deferred"), usageOf(name)))
 	}
-	verbs := map[byte]string{'d': "drop", 'h': "hold", 'H': "release", 'r': "flush"}
+	verbs := map[byte]string{'d': "drop", 'e': "expire", 'f': "expire", 'h': "hold", 'H': "release", 'r': "flush"}
 	for _, opt := range o.options {
 		verb, ok := verbs[opt.letter]
 		if !ok {
 			continue
 		}
-		code = max(code, delegate(ctx, name, s, superCommand(verb, opt.value, o.rest)...))
+		areas := o.rest
+		if opt.letter == 'e' && len(areas) == 0 {
+			areas = []string{"incoming", "deferred"}
+		}
+		code = max(code, delegate(ctx, name, s, superCommand(verb, opt.value, areas)...))
 	}
 	return code
 }
@@ -84,14 +88,17 @@ func postsuper(ctx context.Context, name string, args []string, s command.Stream
 // here.
 func superCommand(verb, which string, areas []string) []string {
 	command := []string{verb}
-	if verb == "drop" {
+	if verb == "drop" || verb == "expire" {
 		command = append(command, "--yes")
 	}
-	if which != "ALL" {
-		return append(command, which)
-	}
-	if verb != "flush" {
+	switch {
+	case which != "ALL":
+		command = append(command, which)
+	case verb != "flush":
 		command = append(command, "--all")
+	}
+	if which != "ALL" && verb != "expire" {
+		return command
 	}
 	for _, area := range areas {
 		if area != "active" {

@@ -1,6 +1,7 @@
-// Package postfix stands in for programs of Postfix: sendmail, mailq, postqueue,
-// postsuper and qshape. Each reads the options of the original and calls a queue
-// command; sendmail submits mail to the daemon's socket.
+// Package postfix stands in for programs of Postfix: sendmail, mailq, postcat, postqueue,
+// postsuper and qshape. Each reads the options of the original. Most call a queue
+// command; postcat asks the administration API, and sendmail submits mail to the
+// daemon's socket.
 package postfix
 
 import (
@@ -22,6 +23,7 @@ func Programs() map[string]Program {
 	return map[string]Program{
 		"sendmail":  sendmail,
 		"mailq":     mailq,
+		"postcat":   postcat,
 		"postqueue": postqueue,
 		"postsuper": postsuper,
 		"qshape":    qshape,
@@ -32,8 +34,9 @@ func Programs() map[string]Program {
 func usageOf(name string) string {
 	return "Usage: " + map[string]string{
 		"mailq":     "mailq [-q]",
+		"postcat":   "postcat [-e] [-h] [-b] -q queue-id…",
 		"postqueue": "postqueue -p | -j | -f | -i queue-id | -s site",
-		"postsuper": "postsuper [-d | -h | -H | -r] {queue-id | ALL [area…] | -}",
+		"postsuper": "postsuper [-d | -e | -f | -h | -H | -r] {queue-id | ALL [area…] | -}",
 		"qshape":    "qshape [-s] [-n rows] [incoming | active | deferred | hold]…",
 	}[name]
 }

@@ -30,6 +30,8 @@ type order struct {
 	later   string // "will be held when their deliveries end"
 	nothing string // "No message was there to hold."
 	harmful bool   // it cannot be taken back
+
+	question string // harmful: what is asked before
 }
 
 // orders are the commands, with the words that they write.
@@ -55,7 +57,7 @@ the conditions are given up; the message stays in the queue for the others.
 Without IDs, the matching messages are counted first, and no more than were counted
 are dropped. On a terminal the command asks for confirmation; a script must pass
 --yes.`,
-			present: "Dropping", past: "Dropped", later: "will be dropped when the delivery in progress ends", nothing: "There is nothing to drop.", harmful: true},
+			present: "Dropping", past: "Dropped", later: "will be dropped when the delivery in progress ends", nothing: "There is nothing to drop.", harmful: true, question: "Drop %s without notifying the senders?"},
 		{verb: client.Bounce, aliases: []string{"return"}, short: "Give up recipients and return the message to its sender",
 			long: `Give up recipients and report to the sender that mail for them could not be
 delivered. With --domain, --recipient, --error or --reply-class only the recipients
@@ -68,7 +70,18 @@ wait for a later attempt.
 Without IDs, the matching messages are counted first, and no more than were counted
 are returned. On a terminal the command asks for confirmation; a script must pass
 --yes.`,
-			present: "Returning", past: "Returned", later: "will be returned when the delivery in progress ends", nothing: "There is nothing to return.", harmful: true},
+			present: "Returning", past: "Returned", later: "will be returned when the delivery in progress ends", nothing: "There is nothing to return.", harmful: true, question: "Return %s to the senders?"},
+		{verb: client.Expire, short: "Give up recipients as if their time in the queue had ended",
+			long: `Give up recipients as if the message's lifetime (maximal_queue_lifetime) had ended.
+The report to the sender quotes the last reply of each recipient's server, which says
+more than the operator's words in the report of "bounce". With --domain, --recipient,
+--error or --reply-class only the recipients that meet the conditions are given up; the
+message stays in the queue for the others. Held messages expire, too. Deliveries in
+progress are finished first. This cannot be undone.
+
+Without IDs, the matching messages are counted first, and no more than were counted
+expire. On a terminal the command asks for confirmation; a script must pass --yes.`,
+			present: "Expiring", past: "Expired", later: "will expire when the delivery in progress ends", nothing: "There is nothing to expire.", harmful: true, question: "Expire %s, and report it to the senders?"},
 		{verb: client.Retry, aliases: []string{"retry"}, short: "Try messages now",
 			long: `Try deferred messages now, before they are due. Without IDs or conditions all
 deferred messages are tried, and dead destinations are tried again.`,
@@ -197,11 +210,7 @@ func (o *orderCall) confirm(req admin.Order) (int, error) {
 	if command.Terminal(o.cmd.InOrStdin()) == 0 {
 		return 0, exit.New(exit.Usage, fmt.Errorf("this would %s %s", o.verb, whom(&counted)), "Pass --yes to do it, or --dry-run to only count.")
 	}
-	question := "Drop %s without notifying the senders? [y/N] "
-	if o.verb == client.Bounce {
-		question = "Return %s to the senders? [y/N] "
-	}
-	fmt.Fprintf(o.cmd.ErrOrStderr(), question, whom(&counted))
+	fmt.Fprintf(o.cmd.ErrOrStderr(), o.question+" [y/N] ", whom(&counted))
 	answer, err := bufio.NewReader(o.cmd.InOrStdin()).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return 0, exit.Errorf(exit.IO, "read the answer: %w", err)
