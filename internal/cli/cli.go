@@ -89,7 +89,7 @@ func NewRootCommand() *cobra.Command {
 		Long: `Posthaste accepts mail, stores it safely on disk, and delivers it fast without
 overloading the receivers.
 
-When called by the name sendmail, mailq, postqueue, postsuper or qshape, it
+When called by the name sendmail, mailq, postcat, postqueue, postsuper or qshape, it
 behaves like the program of that name.`,
 		Version: version.String(),
 		Args:    cobra.NoArgs,

@@ -59,7 +59,7 @@ func writeStatus(out io.Writer, s *admin.Status) {
 		human.Count(s.Core.Deliveries, "delivery"), human.Number(s.Core.Sent), human.Number(s.Core.Deferred), human.Number(s.Core.Bounced))
 	writeIntake(out, s.Intake)
 	if s.Core.Unknown > 0 {
-		fmt.Fprintf(out, "Unknown %s after which a recipient may have the message or not: it was sent, and no reply came\n", human.Count(s.Core.Unknown, "attempt"))
+		fmt.Fprintf(out, "Unknown %s that may or may not have the message: it was sent, and no reply came\n", human.Count(s.Core.Unknown, "recipient"))
 	}
 	if s.Core.Offline != nil {
 		fmt.Fprintf(out, "Network hardly any host can be reached since %s: our own network seems to be down\n", human.When(*s.Core.Offline, s.Now))
