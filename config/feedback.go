@@ -51,7 +51,7 @@ var feedbackParameters = []parameter[Feedback]{
 		"The characters before a recipient in such an address, and in place of the recipient's @; without it, default_verp_delimiters.",
 		"Set it to those with which this mail is sent, by [verp.NAME] or by your programs."),
 	define("verp_tags", opt(words(word[Tags]{"required", TagsRequired}, word[Tags]{"accepted", TagsAccepted}, word[Tags]{"no", TagsNone})), func(f *Feedback) *shape.Opt[Tags] { return &f.Tags }, shape.Opt[Tags]{},
-		"The treatment of tags in such addresses: required counts a report only if the tag in its address is valid (verp_secret_file), accepted also counts reports to addresses without a tag, and no means that the addresses contain no tags; without it, required if verp_secret_file is set.",
+		"The treatment of tags in such addresses: required counts a report only if the tag in its address is valid (verp_secret_file), accepted also counts reports to addresses without a tag, and no means that the addresses contain no tags. By default, it is required if verp_secret_file is set.",
 		"Set it to accepted for some weeks after you have set verp_secret_file, and to no for addresses that your programs make."),
 	define("unparsed_to", optional(mailbox(), "for files in queue_directory"), func(f *Feedback) *string { return &f.UnparsedTo }, "",
 		"The address to which messages that cannot be parsed are forwarded, from the null sender; without it, the last 1,000 of them are kept in the directory feedback-unparsed.",

@@ -37,7 +37,7 @@ type HeaderRule struct {
 func submissionParameters() []parameter[Listener] {
 	return []parameter[Listener]{
 		define("fix_header", opt(flag()), func(l *Listener) *shape.Opt[bool] { return &l.Submission.FixHeader }, shape.Opt[bool]{},
-			"Whether headers are completed and checked as for mail programs: a missing Date, Message-ID or From is added, Bcc and Return-Path are removed, and a message with several From fields, or with one that is not a list of addresses, is refused; without it, listeners of purpose submission and submissions do so, and others do not.",
+			"Whether headers are completed and checked as for mail programs. A missing Date, Message-ID or From is added, and Bcc and Return-Path are removed. A message with several From fields, or with one that is not a list of addresses, is refused. By default, listeners of purpose submission and submissions do so, and others do not.",
 			"Set it to true on a listener of purpose relay for devices and programs that write incomplete messages, and to false if your programs' headers must stay as they are."),
 		define("complete_domain", optional(domain(), "for none"), func(l *Listener) *string { return &l.Submission.CompleteDomain }, "",
 			"The domain that is appended to addresses without a domain, and after a dot to domains without a dot, in MAIL, RCPT and the address fields of headers; without it such addresses are refused in MAIL and RCPT and stay as they are in headers.",

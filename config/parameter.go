@@ -12,7 +12,7 @@ import (
 // defaults, messages and documents all come from it.
 type parameter[O any] struct {
 	name    string
-	meaning string // one sentence: what it is
+	meaning string // what it is: a noun phrase with unit and effect, and further sentences if needed; none is longer than 45 words
 	change  string // one sentence: when to change it
 	restart bool   // a change needs a restart
 	global  string // the parameter that gives the default: a top-level one for a transport, the transport's for a destination

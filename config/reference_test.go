@@ -57,9 +57,18 @@ func TestEveryParameterIsExplained(t *testing.T) {
 		if p.Type == "" || p.Default == "" {
 			t.Errorf("%s: no type or default", key)
 		}
-		for _, sentence := range []string{p.Meaning, p.Change} {
-			if !strings.HasSuffix(sentence, ".") || strings.Count(sentence, ". ") > 0 {
-				t.Errorf("%s: %q is not one sentence", key, sentence)
+		if strings.Contains(p.Change, ". ") {
+			t.Errorf("%s: %q is not one sentence", key, p.Change)
+		}
+		// A description of one long sentence has to be read twice.
+		for _, text := range []string{p.Meaning, p.Change} {
+			if !strings.HasSuffix(text, ".") {
+				t.Errorf("%s: %q does not end with a period", key, text)
+			}
+			for sentence := range strings.SplitSeq(text, ". ") {
+				if n := len(strings.Fields(sentence)); n > 45 {
+					t.Errorf("%s: a sentence of %d words, want at most 45: %q", key, n, sentence)
+				}
 			}
 		}
 		if !strings.Contains(p.Change, " ") || len(p.Change) < 20 {

@@ -91,7 +91,7 @@ func rewritingParameters() []parameter[Config] {
 			"Further domains whose addresses match keys without a domain, as those of mydestination do in Postfix.",
 			"Set it if entries of maps are meant for the same user in several domains."),
 		define("recipient_delimiter", optional(text("character", `such as "+"`, checkDelimiter), "for none"), func(c *Config) *string { return &c.Rewriting.Delimiter }, "",
-			"The character that begins the extension of a user name; maps are searched with and without the extension, and one that the key did not contain is added to the result.",
+			"The character that begins the extension of a user name. Maps are searched with the extension and without it; if the key that matches does not contain the extension, it is added to the result.",
 			"Set it to \"+\" if users have addresses such as user+list@example.com."),
 	}
 }

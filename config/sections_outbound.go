@@ -75,7 +75,7 @@ func dnsParameters() []parameter[Config] {
 			"The file that is searched for the name of a nexthop in brackets before the DNS is asked.",
 			"Set it to /dev/null to use only the DNS."),
 		define("trust_ad", flag(), func(c *Config) *bool { return &c.DNS.TrustAD }, false,
-			"Whether the AD bit, by which a name server marks answers as validated by DNSSEC, is trusted even if a server is not on a loopback address; it is always trusted if all are on loopback addresses, or if they come from resolv_conf and that file has the option trust-ad.",
+			"Whether the AD bit, by which a name server marks answers as validated by DNSSEC, is trusted even if a server is not on a loopback address. If all servers are on loopback addresses, or if they come from resolv_conf and that file has the option trust-ad, the bit is always trusted.",
 			"Set it if all servers validate and the network to them is trusted; TLSA records are used only if the bit is trusted."),
 		define("timeout", period(time.Second, limit[time.Duration]{min: 100 * time.Millisecond, max: time.Minute, zero: "what resolv_conf says"}), func(c *Config) *time.Duration { return &c.DNS.Timeout }, 0,
 			"The time that one name server has to answer a query.",

@@ -55,7 +55,7 @@ func queueParameters() []parameter[Config] {
 			"Raise it if outages leave bursts of retries."),
 		define("maximal_queue_lifetime", period(24*time.Hour, limit[time.Duration]{max: 100 * 24 * time.Hour, zero: "a single attempt"}), func(c *Config) *time.Duration { return &c.Retry.MaximalLifetime }, 5*24*time.Hour,
 			"The age at which undeliverable mail is returned to the sender when an attempt fails or is put off; mail that only waits for its turn, a rate limit or a connection is not returned, and may be delivered later than this.",
-			"Lower it for mail that is worthless when late, such as one-time passwords; let these expire by themselves as well, since this is no bound on their delivery time."),
+			"Lower it for mail that is worthless when late, such as one-time passwords; since mail may nevertheless be delivered later, the passwords themselves must expire as well."),
 		define("bounce_queue_lifetime", period(24*time.Hour, limit[time.Duration]{max: 100 * 24 * time.Hour, zero: "a single attempt"}), func(c *Config) *time.Duration { return &c.Retry.BounceLifetime }, 5*24*time.Hour,
 			"The age at which undeliverable reports and other mail from the null sender are given up; never more than maximal_queue_lifetime.",
 			"Lower it if undeliverable reports fill the queue."),

@@ -52,7 +52,7 @@ var (
 			"Envelope senders whose mail the pool is for: an address in which a star stands for any text, a domain, \".example.com\" for the domains below example.com, or \"<>\" for the null sender.",
 			"Set it if senders have addresses of their own."),
 		define("route", list(routePattern(), "patterns"), func(p *source.Pool) *[]string { return &p.Match.Routes }, nil,
-			"Where the mail goes that the pool is for: a transport, and behind a colon the nexthop, which is the domain of the recipient unless [routes] or relayhost says something else; a star stands for any text, \"smtp:.example.com\" is for all below example.com, and \"smtp:\" for all mail of the transport.",
+			"Where the mail goes that the pool is for: a transport, and after a colon the nexthop. The nexthop is the domain of the recipient unless [routes] or relayhost says something else. A star stands for any text, \"smtp:.example.com\" is for all domains below example.com, and \"smtp:\" for all mail of the transport.",
 			"Set it to send to certain receivers from other addresses."),
 	}
 )

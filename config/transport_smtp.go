@@ -81,16 +81,16 @@ func hosts() []parameter[Transport] {
 func transactions() []parameter[Transport] {
 	return []parameter[Transport]{
 		transportParameter("pipelining", levels(), func(t *Transport) *mail.Level { return &t.Connections.Level },
-			"The pipelining level, which is the amount that is sent before replies are awaited, if the server offers PIPELINING: lockstep sends one command, group the envelope of a message, overlap the content of a message with the envelope of the next, and stream whole messages, for which the server must also offer CHUNKING and pass a weekly probe.",
+			"The pipelining level, which is the amount that is sent before replies are awaited, if the server offers PIPELINING. The level lockstep sends one command, group the envelope of a message, overlap the content of a message with the envelope of the next, and stream whole messages. For stream, the server must also offer CHUNKING and pass a weekly probe.",
 			"Set it to group or lockstep for a server behind a proxy that cannot handle more; set it to stream only for your own servers over long distances, since up to pipelining_in_flight messages may be sent twice if a connection breaks.").from("smtp_pipelining"),
 		transportParameter("pipelining_in_flight", integer(limit[int]{min: 2, max: 16}), func(t *Transport) *int { return &t.Connections.InFlight },
 			"The number of unanswered messages on a connection if pipelining is stream.",
 			"Raise it for distant servers.").from("smtp_pipelining_in_flight"),
 		transportParameter("deliver_by_strict", flag(), func(t *Transport) *bool { return &t.SMTP.DeliverByStrict },
-			"Whether mail that its sender wants returned by a deadline (BY with R, RFC 2852) goes only to servers that promise to keep it, by offering DELIVERBY with a minimum that leaves enough time, as the RFC demands; otherwise it is sent to any server while its time has not passed, since hardly any on the Internet offers that; transports of type lmtp do not ask for it.",
+			"Whether mail that its sender wants returned by a deadline (BY with R, RFC 2852) goes only to servers that promise to keep the deadline, as the RFC demands: they offer DELIVERBY with a minimum that leaves enough time. Otherwise such mail is sent to any server until the deadline, since hardly any server on the Internet offers DELIVERBY. Transports of type lmtp do not ask for it.",
 			"Set it to true for a relay of your own that offers DELIVERBY, if mail that it cannot deliver in time must not be delivered at all.").from("smtp_deliver_by_strict"),
 		transportParameter("unknown_outcome", words(word[qmgr.UnknownOutcome]{"resend", qmgr.UnknownResend}, word[qmgr.UnknownOutcome]{"hold", qmgr.UnknownHold}), func(t *Transport) *qmgr.UnknownOutcome { return &t.UnknownOutcome },
-			"The handling of a message whose connection breaks between the end of its content and the reply, or whose program is killed, so that it may or may not have been delivered: resend tries again later, perhaps delivering it twice, and hold keeps it until an operator decides.",
+			"The handling of a message that may or may not have been delivered, because its connection broke between the end of its content and the reply, or because its program was killed. With resend it is tried again later, and perhaps delivered twice; with hold it is kept until an operator decides.",
 			"Set it to hold for mail that must not arrive twice, and check the queue every day.").forPipe(),
 	}
 }

@@ -45,7 +45,7 @@ func standardVERPRule(name string) VERPRule { return VERPRule{Name: name} }
 func verpParameters() []parameter[Config] {
 	return []parameter[Config]{
 		define("default_verp_delimiters", delimiters(), func(c *Config) *verp.Delimiters { return &c.VERP.Delimiters }, mustDelimiters(),
-			"The characters before the recipient in an envelope sender, and in place of the recipient's @, unless [verp.NAME] or XVERP sets others; the first one also decides which of \"+\" and \"-\" ends the sender in addresses that contain both, when the flow of a message is determined.",
+			"The two characters with which a recipient is encoded in an envelope sender, unless [verp.NAME] or XVERP sets others: the first precedes the recipient, and the second replaces its @. The first one also matters for flows: if a sender contains both \"+\" and \"-\", it decides which of the two precedes the recipient.",
 			"Set it to \"-=\" if the mailbox server of the senders uses \"-\" as its recipient delimiter."),
 		define("verp_delimiter_filter", text("characters", "of those that a local part may have without quotes, such as \"-=+\"", checkVERPFilter), func(c *Config) *string { return &c.VERP.Filter }, smtp.VERPFilter,
 			"The characters that are allowed as VERP delimiters, in this file and in XVERP.",
@@ -57,7 +57,7 @@ func verpParameters() []parameter[Config] {
 			"Whether the failure report on a message with VERP senders covers all of its recipients and goes to the original sender, instead of one report for each recipient to the VERP sender; reports on delays and successes always go to the original sender.",
 			"Set it to true if the program that reads the reports parses them, and a report for each recipient is too many."),
 		define("verp_secret_file", optional(secretPath(), "for none"), func(c *Config) *string { return &c.VERP.SecretFile }, "",
-			"The file with the secrets for the tags in VERP senders, one on each line, with at least 16 characters each; new tags are made with the first secret, and tags of all of them are valid; only its owner or the service's group may read the file, which is read again at a reload.",
+			"The file with the secrets for the tags in VERP senders, one on each line, with at least 16 characters each. New tags are made with the first secret, and tags of all secrets are valid. Only the file's owner or the service's group may be able to read it. A reload reads it again.",
 			"Set it to recognize forged bounces (docs/verp.md); to replace a secret, add the new one above it, and remove the old one after some weeks."),
 	}
 }
