@@ -25,10 +25,10 @@ func newConfigCheckCommand() *cobra.Command {
 		Use:   "check FILE",
 		Short: "Report all mistakes in a configuration file",
 		Long: `Report all mistakes in a configuration file, each with its line, its column and the
-allowed values. The exit status is 78 if there are mistakes. Values that have no
-effect, such as a limit that a stricter one keeps from being reached, cause a
-warning, and so do certificates that expire within 14 days, and what cannot be
-used: programs and users that do not exist, or credentials for no server.
+allowed values. The exit status is 78 if there are mistakes. Warnings do not change
+it. They are about values that have no effect, such as a limit that a stricter one
+keeps from being reached, certificates that expire within 14 days, programs and users
+that do not exist, and credentials that are never used.
 
 The files that the configuration names are read, too: certificates, users, maps,
 credentials, and private keys. Run the command as the user that runs the daemon, who

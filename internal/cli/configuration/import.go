@@ -44,20 +44,20 @@ func newConfigImportCommand() *cobra.Command {
 		Short: "Make a configuration file from that of Postfix",
 		Long: `Make a configuration file from main.cf, or from the output of postconf -n, and from
 master.cf and the texts of maps. The result is written to standard output, with the
-lines that it was made from as comments; what could not be carried over, and what to
-do about it, to standard error.
+lines that it was made from as comments. A list of what could not be carried over, and
+what to do about it, is written to standard error.
 
-master.cf and maps are looked for beside main.cf, then where main.cf says. --master
-and --map name other files: --map transport_maps=FILE for the only map of a parameter,
---map hash:/etc/postfix/transport=FILE for one of several. Maps are read from the texts
-that postmap reads, not from databases. MAIN.CF may be "-" for standard input.
+The command looks for master.cf and maps beside main.cf, then where main.cf says. --master
+and --map name other files. If a parameter has only one map, --map transport_maps=FILE
+names its text; if it has several, --map hash:/etc/postfix/transport=FILE names that of
+one of them. Maps are read from the texts that postmap reads, not from databases. MAIN.CF may be "-" for standard input.
 
 Passwords of smtp_sasl_password_maps are written only to the file that --credentials
 names, which must not exist yet and which only its owner may read.
 
 The result is checked as by "posthaste config check". The exit status is 0 if there
-are no mistakes in it, and 78 otherwise. docs/migrating-from-postfix.md says what is
-different here, and how to switch over.`,
+are no mistakes in it, and 78 otherwise. docs/migrating-from-postfix.md explains what
+is different here, and how to switch over.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i.main = args[0]

@@ -27,9 +27,9 @@ func newCheckCommand() *cobra.Command {
 		SuggestFor: []string{"test", "verify", "testkey"},
 		Short:      "Check the records of the keys in the DNS",
 		Long: `Look up the record of each key, or of the keys for one domain, with the name servers of the
-configuration, and report what is wrong with it. The command signs a message with each key and
-verifies the signature with the record, by another implementation than the daemon's. It also
-looks up the DMARC policy of each domain whose mail is signed, because a signature in the name
+configuration, and report what is wrong with it. The command signs a message with each key as
+the daemon does, and verifies the signature with the record and an independent implementation. It
+also looks up the DMARC policy of each domain whose mail is signed, because a signature in the name
 of another domain may not count for that policy.
 
 The exit status is 1 if something is wrong. Advice does not count as wrong.`,

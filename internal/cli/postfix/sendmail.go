@@ -44,7 +44,7 @@ Other options of sendmail (-A, -C, -d, -e, -G, -h, -L, -m, -n, -O, -o, -p, -U, -
 with a file) are accepted and ignored.
 
 An address without a domain gets the domain in /etc/mailname, or the daemon's
-myhostname. Nothing is sent unless all recipients are accepted. The exit codes are
+myhostname. Nothing is sent unless all recipients are accepted. The exit statuses are
 those of sysexits.h; 75 means that a later attempt may succeed. If the daemon is not
 running, the message waits in the maildrop if this user may write there.`,
 		DisableFlagParsing: true,

@@ -54,9 +54,9 @@ the most waiting mail first. Below each one is why its mail waits: the limit tha
 reached and the parameter that sets it, the end of a pause, or why the destination
 is dead.
 
-NAME is a part of transport:nexthop, or a pattern for all of it in which * matches
-any text. Deferred mail that is not due is not counted; "posthaste queue shape"
-counts all mail.`,
+NAME is a part of a destination's name, transport:nexthop. If it contains a *, it is a
+pattern for the whole name, in which * matches any text. Deferred mail that is not due
+is not counted; "posthaste queue shape" counts all mail.`,
 		Example: `  posthaste queue destinations example.com
   posthaste queue destinations --state dead,rate-limited
   posthaste queue destinations --json | jq -r 'select(.messages > 100).name'`,
@@ -90,7 +90,7 @@ counts all mail.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&states, "state", nil, "only in these `states`: "+strings.Join(stateNames(), ", "))
-	f.BoolVar(&each, "sources", false, "a line for each source of a destination, and each TLS level that mail for it demands")
+	f.BoolVar(&each, "sources", false, "show a destination once for each source of its mail and each TLS level that the mail demands")
 	f.IntVarP(&limit, "limit", "n", 50, "show at most this `number` of destinations; 0: all")
 	f.BoolVar(&asJSON, "json", false, "one JSON object per line")
 	complete(cmd, "state", stateNames()...)

@@ -24,8 +24,8 @@ func newFlowsCommand(p *socket.Finder) *cobra.Command {
 		SuggestFor: []string{"tenants", "classes", "senders"},
 		Short:      "List the flows of mail, their waits and their shares",
 		Long: `List the flows that have mail in core or had some lately, those with the most waiting
-deliveries first. WAIT is the median and the 99th percentile of the time between a
-delivery's coming into core and its start, rounded up to a power of two.
+deliveries first. WAIT is the median and the 99th percentile of the time that a
+delivery spends in core before it starts, rounded up to a power of two.
 
 Below each flow are the destinations for which it waits. If flows have more mail than a
 destination accepts, they take turns. The line shows the share to which the flow is

@@ -41,8 +41,8 @@ func orders() []order {
 			long: `Hold messages until they are released. Deliveries in progress are finished first.
 
 With --domain, --recipient, --error or --reply-class only the recipients that meet
-the conditions are held. If the same message has other waiting recipients, the held ones are moved
-to a new message, whose ID is shown.`,
+the conditions are held. If the same message has other waiting recipients, the held
+ones are moved to a new message, whose ID is shown.`,
 			present: "Holding", past: "Held", later: "will be held when the delivery in progress ends", nothing: "There is nothing to hold."},
 		{verb: client.Release, aliases: []string{"thaw", "unhold"}, short: "Release held messages and try them at once",
 			long:    "Release held messages and try them at once.",
@@ -61,8 +61,8 @@ are dropped. On a terminal the command asks for confirmation; a script must pass
 		{verb: client.Bounce, aliases: []string{"return"}, short: "Give up recipients and return the message to its sender",
 			long: `Give up recipients and report to the sender that mail for them could not be
 delivered. With --domain, --recipient, --error or --reply-class only the recipients
-that meet the conditions are given up; the message stays in the queue for the others. Deliveries
-in progress are finished first. This cannot be undone.
+that meet the conditions are given up; the message stays in the queue for the others.
+Deliveries in progress are finished first. This cannot be undone.
 
 The sender gets the report at once, even if other recipients of the message still
 wait for a later attempt.

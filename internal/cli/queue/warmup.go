@@ -27,7 +27,7 @@ func newWarmupCommand(p *socket.Finder) *cobra.Command {
 to which it has not sent yet. What was sent today counts in any case. The order is kept over
 restarts. "queue sources --sites 10" shows the result, and the names of the sites.
 
-Mail that was deferred because an allowance was used up waits until the day ends, also
+Mail that was deferred because an allowance was used up waits until the day ends, even
 if the order allows more. "queue flush --error 'warm-up of SOURCE'" tries it now.`,
 		Example: `  posthaste queue warmup mta7 --day 10
   posthaste queue warmup mta7 --site example.com --pause
@@ -63,7 +63,7 @@ if the order allows more. "queue flush --error 'warm-up of SOURCE'" tries it now
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Site, "site", "", "only at this `site`, named by its nexthop (default: all sites)")
-	f.IntVar(&o.Day, "day", 0, "go on with this `day` of the plan, from 1 on; beyond the last, warm")
+	f.IntVar(&o.Day, "day", 0, "continue with this `day` of the plan, from 1 on; a number beyond its last day ends the warm-up")
 	f.BoolVar(&pause, "pause", false, "keep the allowance as it is until --resume")
 	f.BoolVar(&resume, "resume", false, "go on with a plan that was paused")
 	f.BoolVar(&reset, "reset", false, "begin the plan again")

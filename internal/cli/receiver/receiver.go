@@ -88,7 +88,7 @@ func (p *sinkPlan) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&p.listen, "listen", []string{"127.0.0.1:2526"}, "listen on this `address` and port; may be repeated")
 	f.StringVar(&p.cfg.Hostname, "hostname", "sink.test", "host name in the greeting")
 	f.IntVar(&p.cfg.ConnectionLimit, "connection-limit", 0, "maximum number of simultaneous connections, further ones get 421; 0: no limit")
-	f.IntVar(&p.cfg.ClientConnectionLimit, "client-connection-limit", 0, "the same for connections from one address")
+	f.IntVar(&p.cfg.ClientConnectionLimit, "client-connection-limit", 0, "maximum number of simultaneous connections from one client address; 0: no limit")
 	f.IntVar(&p.cfg.RecipientLimit, "recipient-limit", 0, "maximum number of recipients of a message, at least 100, further ones get 452; 0: no limit")
 	f.StringVar(&p.size, "size-limit", "0", "maximum `size` of a message, at least 64K; 0: no limit")
 	f.DurationVar(&p.cfg.MessageDelay, "delay", 0, "delay before each message is accepted, such as 200ms")

@@ -25,7 +25,7 @@ func newParseCommand() *cobra.Command {
 		Long: `Show what delivery status notifications (DSN, RFC 3464) and complaints (ARF, RFC 5965) say.
 Each file holds one message; "-", or no file, means standard input.
 
-The exit code is 0 if all were understood, 1 if one is not a report or cannot be
+The exit status is 0 if all were understood, 1 if one is not a report or cannot be
 understood, and 66 if a file cannot be read.`,
 		Example: `  posthaste report parse bounce.eml
   posthaste report parse --json < complaint.eml | jq .entries`,
