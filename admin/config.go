@@ -31,6 +31,9 @@ type Config struct {
 	// mail is taken in.
 	Intake func() IntakeStatus
 
+	// Configuration shows the host's configuration and reads it again; nil: neither.
+	Configuration Configuration
+
 	// ReplyClass returns the class of a reply (package replies), "" if there is none; nil if
 	// there are no classes.
 	ReplyClass func(mail.Reply) string

@@ -364,6 +364,27 @@ func (c *Client) Flush(ctx context.Context) (admin.Flushed, error) {
 	return f, c.post(ctx, "/v1/flush", nil, &f)
 }
 
+// Configuration returns the configuration in force, as TOML or JSON; with changed, without
+// parameters that have their defaults.
+func (c *Client) Configuration(ctx context.Context, changed, asJSON bool) (admin.RunningConfiguration, error) {
+	values := url.Values{}
+	if changed {
+		values.Set("changed", "true")
+	}
+	if asJSON {
+		values.Set("format", "json")
+	}
+	var r admin.RunningConfiguration
+	return r, c.get(ctx, "/v1/configuration", values, &r)
+}
+
+// Reload has the daemon read its configuration file again and waits for the result; with
+// dryRun it only returns what would change.
+func (c *Client) Reload(ctx context.Context, dryRun bool) (admin.Reloaded, error) {
+	var done admin.Reloaded
+	return done, c.post(ctx, "/v1/configuration/reload", map[string]bool{"dry_run": dryRun}, &done)
+}
+
 func (c *Client) get(ctx context.Context, path string, query url.Values, answer any) error {
 	return c.call(ctx, http.MethodGet, path, query, nil, answer)
 }

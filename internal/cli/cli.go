@@ -66,6 +66,7 @@ func commands() []*cobra.Command {
 	return []*cobra.Command{
 		service.NewCommand(),
 		configuration.NewCommand(),
+		configuration.NewReloadCommand(),
 		queue.NewCommand(),
 		postfix.NewSendmailCommand(),
 		dkim.NewCommand(),

@@ -18,7 +18,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,10 +77,13 @@ type Daemon struct {
 	drop    *maildrop     // nil: none
 	adminLn net.Listener
 
-	current *config.Config // in force; under mu, as is intake
-	started *config.Config // of which a reload leaves in force what needs a restart
-	begun   machine.Fitted // started, made as small as the machine is
+	current *config.Config                 // in force; under mu, as is intake
+	load    func() (*config.Config, error) // reads the file again; nil: there is none; under mu
+	started *config.Config                 // of which a reload leaves in force what needs a restart
+	begun   machine.Fitted                 // started, made as small as the machine is
 	settled transports
+
+	reloading sync.Mutex // held during a reload of the file
 
 	mu     sync.Mutex
 	closed bool
@@ -219,7 +221,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 		return err
 	}
 	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, ReplyClass: d.replies.class}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, ReplyClass: d.replies.class, Configuration: &reloads{d}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	return err
 }
 
@@ -494,82 +496,6 @@ func (d *Daemon) tellOfHeld(ctx context.Context) {
 		}
 		from, more = found.Next, found.More
 	}
-}
-
-// reload puts a new configuration into force, as far as that is possible
-// without a restart, and returns the keys of changes that are not, those of earlier reloads
-// among them. On an error nothing has changed.
-func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, errors.New("the daemon has stopped")
-	}
-	for _, c := range config.Diff(d.started, cfg) {
-		if c.Restart {
-			restart = append(restart, c.Key)
-		}
-	}
-	cfg, kept := d.settled.keep(cfg)
-	for _, key := range kept {
-		if !slices.Contains(restart, key) { // a reload has added the transport
-			restart = append(restart, key)
-		}
-	}
-	fit, err := d.options.Machine.Fit(cfg, &d.begun, len(d.options.Listeners)+len(cfg.AllListeners())+2, d.log)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.tlsReports.check(cfg); err != nil {
-		return nil, err
-	}
-	routing, err := d.newRouting(fit)
-	if err != nil {
-		return nil, err
-	}
-	core := d.driverConfig(fit.Config, routing)
-	if err := core.WithDefaults().Validate(); err != nil {
-		routing.agents.close()
-		return nil, err
-	}
-	set, err := cfg.LoadCertificates()
-	if err != nil {
-		routing.agents.close()
-		return nil, err
-	}
-	certification, err := newCertificate(cfg)
-	if err != nil {
-		routing.agents.close()
-		return nil, err
-	}
-	intake, err := d.intake.open(cfg)
-	if err != nil {
-		routing.agents.close()
-		return nil, err
-	}
-	d.intake = intake
-	d.certificates.set.Store(set)
-	d.certification.configure(certification)
-	d.inbound.SetListeners(d.listeners(cfg)...)
-	d.settled.add(cfg)
-	d.spool.SetCounts(quotaCounts(cfg))
-	d.quotas.Configure(cfg.Quotas())
-	credentials := d.credentials
-	if err := d.tlsReports.configure(cfg); err != nil {
-		return nil, err // check has seen to that
-	}
-	d.install(routing) // first, for the core tries transports again that were not configured
-	if err := d.driver.Configure(core); err != nil {
-		return nil, err
-	}
-	if !cfg.SameSecurity(d.current) || !credentials.Same(routing.credentials) {
-		d.driver.Reroute()
-	}
-	if had := len(d.current.Routes); had > 0 && len(cfg.Routes) == 0 { // more often a mistake than a wish
-		d.log.Warn("the configuration has no [routes] after the reload", "routes", 0, "had", had)
-	}
-	d.current = cfg
-	return restart, nil
 }
 
 // View shows the scheduler, and of each transport at most so many queues.

@@ -15,14 +15,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/queue"
 	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 	"github.com/posthaste-mta/posthaste/internal/feed"
 	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/spool"
 )
@@ -129,7 +132,9 @@ func TestReload(t *testing.T) {
 		}
 		return config.Parse(path, text, config.Environment{Hostname: "mta.test"})
 	}
-	r := start(t, dir, routes("d.test", first.address, "waits.test", closed(t)))
+	nobody := closed(t)
+	target := func(address string) string { return tomlfile.QuoteText(to(address)) }
+	r := start(t, dir, routes("d.test", first.address, "waits.test", nobody))
 	r.feed(letter("<1>", "a@d.test", "a@waits.test"))
 	r.waiting("one recipient left", census{mail.AreaDeferred: 1})
 
@@ -145,8 +150,33 @@ func TestReload(t *testing.T) {
 	r.waiting("one recipient left", census{mail.AreaDeferred: 1})
 	first.copies().matches(t, copies{"<1> a@d.test": 1, "<2> a@d.test": 1})
 
+	r.d.load = load
+	byOrder := &reloads{r.d}
+	var refused *admin.RefusedConfiguration
+	for _, dryRun := range []bool{true, false} {
+		if _, err := byOrder.Reload(t.Context(), dryRun); !errors.As(err, &refused) || len(refused.Mistakes) != 2 {
+			t.Errorf("an order to reload, dry run %v: %v", dryRun, err)
+		}
+	}
+
 	write(common(dir) + "smtpd_banner = \"ESMTP\"\n" + routes("d.test", second.address, "waits.test", second.address))
-	r.d.reloadFile(load)
+	want := admin.Reloaded{Restart: []string{"smtpd_banner"}, Warnings: []admin.ConfigWarning{}, Changes: []admin.ConfigChange{
+		{Key: "smtpd_banner", Old: `"ESMTP Posthaste"`, New: `"ESMTP"`, Restart: true},
+		{Key: "dns.servers", Old: `["127.0.0.1:1"]`, New: "[]"},
+		{Key: `routes."d.test"`, Old: target(first.address), New: target(second.address)},
+		{Key: `routes."waits.test"`, Old: target(nobody), New: target(second.address)}}}
+	would, err := byOrder.Reload(t.Context(), true)
+	if diff := cmp.Diff(want, would); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	did, err := byOrder.Reload(t.Context(), false)
+	if diff := cmp.Diff(want, did); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	running, err := byOrder.Running(true, false)
+	if err != nil || !strings.Contains(running.Text, target(second.address)) || len(running.Pending) != 1 || running.Pending[0] != want.Changes[0] {
+		t.Errorf("%+v, %v", running, err)
+	}
 	if r.log.count("some changes need a restart", "smtpd_banner") != 1 {
 		t.Error("the log does not say that smtpd_banner needs a restart")
 	}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -11,7 +10,6 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/posthaste-mta/posthaste/config"
-	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // Serve runs the daemon as a service until ctx ends or a signal stops it: SIGINT and
@@ -20,6 +18,9 @@ import (
 func (d *Daemon) Serve(ctx context.Context, signals <-chan os.Signal, load func() (*config.Config, error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	d.mu.Lock()
+	d.load = load
+	d.mu.Unlock()
 	go d.obey(ctx, signals, stop, load)
 	cfg := d.started
 	d.log.Info("started", "version", d.options.Version, "listen", strings.Join(d.addresses(), " "), "queue_directory", cfg.QueueDirectory,
@@ -41,7 +42,7 @@ func (d *Daemon) obey(ctx context.Context, signals <-chan os.Signal, stop func()
 		select {
 		case s := <-signals:
 			if s == syscall.SIGHUP {
-				d.reloadFile(load)
+				_, _ = d.reloadFile(load) // the log has the result
 				continue
 			}
 			d.log.Info("stopping: finishing deliveries in progress", "signal", s.String())
@@ -63,38 +64,6 @@ func (d *Daemon) endAtNext(signals <-chan os.Signal) {
 		}
 		d.log.Warn("stopping at once; deliveries in progress are repeated after the next start", "signal", s.String())
 		d.options.end(int(128 + s.(syscall.Signal)))
-	}
-}
-
-// reloadFile reads the configuration again. A mistake in it changes nothing.
-func (d *Daemon) reloadFile(load func() (*config.Config, error)) {
-	d.notify(sd.SdNotifyReloading + "\n" + sd.SdNotifyMonotonicUsec())
-	defer d.notify(sd.SdNotifyReady)
-	cfg, err := load()
-	var mistakes *tomlfile.Problems
-	switch {
-	case errors.As(err, &mistakes):
-		for _, one := range mistakes.List {
-			d.log.Error("mistake in the configuration", "error", one)
-		}
-		d.log.Error("the configuration was not reloaded; the old one stays in force", "mistakes", len(mistakes.List)+mistakes.More)
-		return
-	case err != nil:
-		d.log.Error("the configuration was not reloaded; the old one stays in force", "error", err)
-		return
-	}
-	d.logWarnings(cfg)
-	restart, err := d.reload(cfg)
-	if err == nil {
-		d.logExpiry(cfg, time.Now())
-	}
-	switch {
-	case err != nil:
-		d.log.Error("the configuration was not reloaded; the old one stays in force", "error", err)
-	case len(restart) > 0:
-		d.log.Warn("configuration reloaded; some changes need a restart", "restart", strings.Join(restart, " "))
-	default:
-		d.log.Info("configuration reloaded")
 	}
 }
 

@@ -11,13 +11,15 @@ import (
 
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 )
 
-// NewCommand returns the commands that check, show and import the configuration.
+// NewCommand returns the commands that check, show, compare and import the configuration.
 func NewCommand() *cobra.Command {
-	return command.Group("config", "Check, show and import the configuration", "",
-		newConfigCheckCommand(), newConfigShowCommand(), newConfigImportCommand())
+	return command.Group("config", "Check, show, compare and import the configuration", "",
+		newConfigCheckCommand(), newConfigShowCommand(), newDiffCommand(), newConfigImportCommand())
 }
 
 func newConfigCheckCommand() *cobra.Command {
@@ -36,10 +38,10 @@ must be able to read them. A group that can read a file with secrets must be one
 that user's groups.
 
 Run it before a reload: if the new configuration has a mistake, the daemon keeps
-the old one, and only its log says so.`,
+the old one, and says so in its log and to "posthaste reload".`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := Read(args[0])
+			cfg, err := configfile.Read(args[0])
 			if err != nil {
 				return err
 			}
@@ -56,7 +58,7 @@ the old one, and only its log says so.`,
 
 func newConfigShowCommand() *cobra.Command {
 	var path string
-	var changed, asJSON, example bool
+	var changed, asJSON, example, running bool
 	cmd := &cobra.Command{
 		Use:        "show",
 		SuggestFor: []string{"postconf"},
@@ -64,18 +66,22 @@ func newConfigShowCommand() *cobra.Command {
 		Long: `Show the configuration that a file results in: every parameter with its value, with
 a mark where this is the default. The output is itself a valid configuration file.
 
-Without --config it shows the built-in defaults. With --example it prints a file
-in which every parameter is explained and commented out.`,
+Without --config it shows the built-in defaults. With --running it shows what the
+running daemon has in force; --config then only says which daemon. With --example it
+prints a file in which every parameter is explained and commented out.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(command.Exclusive(cmd, "example", "json"), command.Exclusive(cmd, "example", "config")); err != nil {
+			if err := errors.Join(command.Exclusive(cmd, "example", "json"), command.Exclusive(cmd, "example", "config"), command.Exclusive(cmd, "example", "running")); err != nil {
 				return err
 			}
 			if example {
 				_, err := fmt.Fprint(cmd.OutOrStdout(), config.Example)
 				return err
 			}
-			cfg, err := Read(path)
+			if running {
+				return showRunning(cmd, &socket.Finder{Config: path}, changed, asJSON)
+			}
+			cfg, err := configfile.Read(path)
 			if err != nil {
 				return err
 			}
@@ -84,6 +90,7 @@ in which every parameter is explained and commented out.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&path, "config", "c", "", "configuration file (TOML); without it, the defaults")
+	flags.BoolVar(&running, "running", false, "what the running daemon has in force")
 	flags.BoolVarP(&changed, "changed", "n", false, "only what differs from the defaults, as postconf -n does")
 	flags.BoolVar(&asJSON, "json", false, "as one JSON object")
 	flags.BoolVar(&example, "example", false, "print a file in which every parameter is explained")

@@ -18,6 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/config/maincf"
 	"github.com/posthaste-mta/posthaste/config/migrate"
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/human"
 )
@@ -109,7 +110,7 @@ func (i *importer) run(cmd *cobra.Command) error {
 
 // input reads the files of Postfix, but for maps.
 func (i *importer) input(stdin io.Reader) (migrate.Input, error) {
-	in := migrate.Input{Environment: Environment(), Read: i.read}
+	in := migrate.Input{Environment: configfile.Environment(), Read: i.read}
 	name, text, err := i.readMain(stdin)
 	if err != nil {
 		return in, err

@@ -10,7 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/dkim"
 	"github.com/posthaste-mta/posthaste/dkim/keyring"
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
-	"github.com/posthaste-mta/posthaste/internal/cli/configuration"
+	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 )
 
@@ -30,7 +30,7 @@ func configFlag(f *pflag.FlagSet, path *string) {
 
 // readKeys reads the configuration and the keys in it.
 func readKeys(path string) (*config.Config, *dkim.Ring, error) {
-	cfg, err := configuration.Read(path)
+	cfg, err := configfile.Read(path)
 	if err != nil {
 		return nil, nil, err
 	}

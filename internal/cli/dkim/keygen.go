@@ -18,7 +18,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/dkim"
 	"github.com/posthaste-mta/posthaste/dkim/keyring"
-	"github.com/posthaste-mta/posthaste/internal/cli/configuration"
+	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 )
 
@@ -104,7 +104,7 @@ func (p *keygenPlan) keys(now time.Time) ([]newKey, error) {
 	if p.selector == "" {
 		p.selector = now.UTC().Format("200601")
 	}
-	cfg, err := configuration.Read(p.config)
+	cfg, err := configfile.Read(p.config)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (p *keygenPlan) keys(now time.Time) ([]newKey, error) {
 
 // path returns the path of a file as in the configuration.
 func (p *keygenPlan) path(file string) string {
-	cfg, err := configuration.Read(p.config)
+	cfg, err := configfile.Read(p.config)
 	if err == nil && filepath.Clean(cfg.DKIMDirectory()) == filepath.Clean(p.directory) {
 		return filepath.Base(file)
 	}

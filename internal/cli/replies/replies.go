@@ -11,7 +11,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
-	"github.com/posthaste-mta/posthaste/internal/cli/configuration"
+	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/human"
 	"github.com/posthaste-mta/posthaste/replies"
@@ -99,7 +99,7 @@ func (q *question) explain(out io.Writer, text string) error {
 	if err != nil {
 		return exit.Usagef("%v", err)
 	}
-	cfg, err := configuration.Read(q.config)
+	cfg, err := configfile.Read(q.config)
 	if err != nil {
 		return err
 	}

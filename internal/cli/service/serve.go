@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/posthaste-mta/posthaste/config"
-	"github.com/posthaste-mta/posthaste/internal/cli/configuration"
+	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/cli/version"
 	"github.com/posthaste-mta/posthaste/internal/daemon"
@@ -61,7 +61,7 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 	early := make(chan os.Signal, 1)
 	signal.Notify(early, syscall.SIGHUP)
 	defer signal.Stop(early)
-	cfg, err := configuration.Read(path)
+	cfg, err := configfile.Read(path)
 	if err != nil {
 		return err
 	}
@@ -87,5 +87,5 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 	if signal.Stop(early); len(early) > 0 {
 		signals <- syscall.SIGHUP
 	}
-	return d.Serve(ctx, signals, func() (*config.Config, error) { return configuration.Load(path) })
+	return d.Serve(ctx, signals, func() (*config.Config, error) { return configfile.Load(path) })
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/config"
-	"github.com/posthaste-mta/posthaste/internal/cli/configuration"
+	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
 	"github.com/posthaste-mta/posthaste/internal/human"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
@@ -17,7 +17,7 @@ import (
 // configuration, and an operator wants to look at the queue. In that case only the
 // parameters of the location are read, with a warning.
 func placeConfig(path string) (*config.Config, error) {
-	cfg, err := configuration.Read(path)
+	cfg, err := configfile.Read(path)
 	var mistakes *tomlfile.Problems
 	if !errors.As(err, &mistakes) {
 		return cfg, err
@@ -26,7 +26,7 @@ func placeConfig(path string) (*config.Config, error) {
 	if readErr != nil {
 		return nil, err
 	}
-	cfg, salvageErr := config.Parse(path, []byte(placeOnly(path, text)), configuration.Environment())
+	cfg, salvageErr := config.Parse(path, []byte(placeOnly(path, text)), configfile.Environment())
 	if salvageErr != nil || !saysWhere(text, cfg) {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
-	"github.com/posthaste-mta/posthaste/internal/cli/configuration"
+	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/users"
 	"github.com/posthaste-mta/posthaste/sasl"
@@ -43,7 +43,7 @@ func (p *place) path() (path string, readers int, err error) {
 	if p.file != "" && p.config == "" {
 		return p.file, readers, nil
 	}
-	cfg, err := configuration.Read(p.config)
+	cfg, err := configfile.Read(p.config)
 	if err != nil {
 		return "", 0, err
 	}

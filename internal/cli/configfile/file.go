@@ -1,4 +1,5 @@
-package configuration
+// Package configfile reads the configuration file that a command names.
+package configfile
 
 import (
 	"errors"
