@@ -18,7 +18,7 @@ func (s *Session) admit(t *Transaction) {
 	e := &t.Envelope
 	switch {
 	case e.By.Returns(s.now):
-		t.settle(Pending, Failed, local(554, 5, 4, 7, "delivery time expired"))
+		t.settle(Pending, Failed, late())
 	case !clean(string(e.Sender)) || !clean(e.EnvID):
 		t.settle(Pending, Failed, local(553, 5, 1, 7, "the sender's address cannot be sent"))
 	case s.caps.Size && s.caps.SizeMax > 0 && e.Size > s.caps.SizeMax:
@@ -39,6 +39,21 @@ func (s *Session) admit(t *Transaction) {
 		s.admitRecipients(t)
 	}
 }
+
+// expired ends a transaction instead of writing its MAIL if the deadline of a message that is then returned has passed
+// since Start: it may have waited for as long as the content before it took to write.
+func (s *Session) expired(t *Transaction) bool {
+	if !t.Envelope.By.Returns(s.now) {
+		return false
+	}
+	t.settle(Pending, Failed, late())
+	t.step = stepNone
+	s.promised--
+	return true
+}
+
+// late is the reply for mail that is returned because of its deadline.
+func late() mail.Reply { return local(554, 5, 4, 7, "delivery time expired") }
 
 // strict reports whether the server must promise to return the message by its deadline. One that speaks LMTP need not: it
 // does not pass mail on, it delivers it.

@@ -19,8 +19,10 @@ func (s *Session) pump() {
 			s.command(slot{kind: slotReset, tx: t}, "RSET\r\n")
 			t.step = stepMail
 		case stepMail:
-			s.writeMail(t)
-			t.step = stepRcpt
+			if !s.expired(t) {
+				s.writeMail(t)
+				t.step = stepRcpt
+			}
 		case stepRcpt:
 			s.writeRcpt(t)
 		case stepData:
