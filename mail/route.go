@@ -23,7 +23,7 @@ type Route struct {
 	// NeedsLookup means that Site, Security and Reply are not known yet, and zero: Nexthop
 	// must be looked up first.
 	NeedsLookup bool
-	// Credential, with NeedsLookup, names that by which to authenticate for the mail's sender, on whom
+	// Credential, with NeedsLookup, is the label of that by which to authenticate for the mail's sender, on whom
 	// the lookup does not depend otherwise: Security will have it. "" for none.
 	Credential string
 	Reply      Reply

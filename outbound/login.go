@@ -23,16 +23,17 @@ type login struct {
 	refused      bool                 // by the server, for good
 }
 
-// loginOf returns how a connection is authenticated by a credential, nil for none, and raises
+// loginOf returns how a connection is authenticated by the credential of a label, nil for none, and raises
 // what its protection must be. A reply that is not zero says why the host cannot be used.
-func (c *Client) loginOf(ctx context.Context, name string, p *protection, h mail.Host) (*login, mail.Reply) {
-	if name == "" {
+func (c *Client) loginOf(ctx context.Context, label string, p *protection, h mail.Host) (*login, mail.Reply) {
+	if label == "" {
 		return nil, mail.Reply{}
 	}
-	held := c.cfg.Credentials.Named(name)
-	if held == nil { // a reload has removed it
-		return nil, unusableLogin(h, "credential "+name+" does not exist")
+	held, err := c.cfg.Credentials.Labeled(label)
+	if err != nil {
+		return nil, unusableLogin(h, err.Error())
 	}
+	name := held.Name
 	if why := raise(p, held.Protection); why != "" {
 		return nil, unusableLogin(h, "credential "+name+": "+why)
 	}

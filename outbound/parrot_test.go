@@ -120,7 +120,7 @@ func TestSecretsInAnyReply(t *testing.T) {
 				d.bodies, d.dialer = store{1: fakeContent{data: "Subject: x\r\n\r\nx\r\n"}}, &tap{serve: p.serve, cut: -1}
 				text := ""
 				for range 2 {
-					k, opened := d.Dial(t.Context(), mail.Opening{Transport: "smtp", Nexthop: "[office.test]:587", Security: "+auth=office", Level: mail.LevelOverlap,
+					k, opened := d.Dial(t.Context(), mail.Opening{Transport: "smtp", Nexthop: "[office.test]:587", Security: d.demand("+auth=office"), Level: mail.LevelOverlap,
 						Host: mail.Host{Name: "office.test", Addr: address("1")}})
 					text += fmt.Sprintf("%+v\n", opened)
 					if k == nil {

@@ -27,7 +27,7 @@ type RouterConfig struct {
 	// STS finds MTA-STS policies, for transports and domains whose level is mta-sts
 	// (default: no domain has one).
 	STS STSFinder
-	// Credential returns the name of the credential by which we authenticate to the servers of a
+	// Credential returns the label of the credential by which we authenticate to the servers of a
 	// nexthop for mail of a sender, or "" (default: there is none). Configured means that the operator has
 	// written the nexthop; the sender is that of RouteFrom.
 	Credential func(nexthop string, configured bool, sender mail.Address) string

@@ -23,7 +23,8 @@ type Demand struct {
 	Implicit bool
 	// Keyword is the demand of a message (RFC 8689).
 	Keyword Keyword
-	// Credential names that by which we authenticate to the server; "" for none.
+	// Credential names that by which we authenticate to the server; "" for none. It may end in "~" and digits, which are
+	// others when the name comes to stand for another user.
 	Credential string
 }
 
@@ -101,7 +102,7 @@ func ParseDemand(text string) (Demand, error) {
 }
 
 // Word returns a demand's text without the names in it, for a line of the log: "dane", "secure+implicit",
-// "may+auth=office". It is "" for mail that demands nothing.
+// "may+auth=office" without the digits of a credential. It is "" for mail that demands nothing.
 func Word(text string) string {
 	if text == "" {
 		return ""
@@ -111,10 +112,16 @@ func Word(text string) string {
 	if level == "" {
 		level = May.String()
 	}
-	if more {
-		level += "+" + rest
+	if !more {
+		return level
 	}
-	return level
+	if name, digits, labeled := strings.Cut(rest, "~"); labeled {
+		_, behind, keyword := strings.Cut(digits, "+")
+		if rest = name; keyword {
+			rest += "+" + behind
+		}
+	}
+	return level + "+" + rest
 }
 
 // sound reports whether the demand has names if its level needs them, and none if it has no use

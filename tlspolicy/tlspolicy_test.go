@@ -80,7 +80,7 @@ func TestWrongDemands(t *testing.T) {
 }
 
 func FuzzParseDemand(f *testing.F) {
-	for _, text := range []string{"", "none", "sts=*.a,b", "secure=.a.example,a.example+requiretls", "fingerprint=" + digest, "dane-only", "+requiretls", "dane+wants-requiretls", "+auth=a.b-c", "verify=a.example+auth=x+requiretls", "sts+auth=x", "encrypt+implicit", "verify=a.example+implicit+auth=x+requiretls", "dane-only+implicit+wants-requiretls"} {
+	for _, text := range []string{"", "none", "sts=*.a,b", "secure=.a.example,a.example+requiretls", "fingerprint=" + digest, "dane-only", "+requiretls", "dane+wants-requiretls", "+auth=a.b-c", "dane+auth=a.b-c~01ab+requiretls", "verify=a.example+auth=x+requiretls", "sts+auth=x", "encrypt+implicit", "verify=a.example+implicit+auth=x+requiretls", "dane-only+implicit+wants-requiretls"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

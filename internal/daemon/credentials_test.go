@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/posthaste-mta/posthaste/internal/sink"
@@ -41,16 +43,18 @@ tls = "none"
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "credentials.toml")
-	credentials := func(ben string) {
+	credentials := func(names ...string) { // and the users that they are of
 		text := ""
-		for _, one := range [][2]string{{"mia", `["mia@shop.test"]`}, {ben, `["@ben.test"]`}, {"rest", "[]"}} {
-			text += fmt.Sprintf("[%s]\nfor = [\"[127.0.0.1]:%s\"]\nsenders = %s\nuser = %q\npassword = %q\ntls = \"optional\"\n", one[0], port, one[1], one[0], "sesame of "+one[0])
+		for i, senders := range []string{`["mia@shop.test"]`, `["@ben.test"]`, "[]"} {
+			name, user, _ := strings.Cut(names[i], "=")
+			user = cmp.Or(user, name)
+			text += fmt.Sprintf("[%s]\nfor = [\"[127.0.0.1]:%s\"]\nsenders = %s\nuser = %q\npassword = %q\ntls = \"optional\"\n", name, port, senders, user, "sesame of "+user)
 		}
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	credentials("ben")
+	credentials("mia", "ben", "rest")
 	text := "smtp_loop_check = false\ncredentials = \"" + file + "\"\n" + routes("d.test", address)
 	r := start(t, dir, text)
 	want := make(copies)
@@ -74,12 +78,21 @@ tls = "none"
 		return count
 	}
 	send("first")
-	credentials("zoe")
-	if restart, err := r.d.reload(configure(t, dir, text)); err != nil || len(restart) > 0 {
-		t.Fatal(restart, err)
+	reload := func() {
+		if restart, err := r.d.reload(configure(t, dir, text)); err != nil || len(restart) > 0 {
+			t.Fatal(restart, err)
+		}
 	}
+	credentials("mia", "zoe", "rest")
+	reload()
 	send("second")
-	for who, n := range map[string]int{"mia@shop.test by mia": 20, "ben@ben.test by ben": 10, "ben@ben.test by zoe": 10, "Zoe+x@BEN.test by zoe": 10, "a@other.test by rest": 20} {
+	credentials("zoe=mia", "mia=zoe", "rest") // connections of both names are still open, logged in as the other one
+	reload()
+	send("third")
+	credentials("zoe=mia", "mia=ben", "rest") // the names are for the same mail as before, one of them logged in as another user
+	reload()
+	send("fourth")
+	for who, n := range map[string]int{"mia@shop.test by mia": 40, "ben@ben.test by ben": 20, "ben@ben.test by zoe": 20, "Zoe+x@BEN.test by ben": 20, "Zoe+x@BEN.test by zoe": 20, "a@other.test by rest": 40} {
 		if got := users()[who]; got != n {
 			t.Errorf("%d messages of %s, want %d: %v", got, who, n, users())
 		}

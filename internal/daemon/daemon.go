@@ -325,7 +325,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	routes := cfg.Router()
-	routes.STS, routes.Credential = d.sts, credentials.For
+	routes.STS, routes.Credential = d.sts, credentials.LabelFor
 	d.sts.private.Store(look.Policy.Reach == route.ReachPrivate)
 	router := resolve.NewRouter(table, resolver, routes)
 	return &routing{relay, flows, newAgentSet(cfg.Config, client, programs, d.feedback, resolver, router), newSigning(keys, cfg.Config), edits, logins, book,

@@ -475,3 +475,53 @@ func TestRedactor(t *testing.T) {
 		t.Error("each connection has a redactor of its own")
 	}
 }
+
+// A label stays as it is while the same user logs in to the same servers, so that connections and what is known of hosts are
+// used on; and is another one for another user or account, or if the secret may be used on other connections.
+func TestLabel(t *testing.T) {
+	office := Credential{Name: "office", User: "mia", Password: NewSecret("one"), For: []string{"relay.example"}}
+	labelOf := func(c Credential) string {
+		table, err := NewTable([]Credential{c}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		label := table.LabelFor(table.All()[0].For[0], false, "mia@shop.example")
+		if h, err := table.Labeled(label); err != nil || h.Label() != label {
+			t.Errorf("label %s: %v", label, err)
+		}
+		if h, err := table.Labeled(c.Name); err == nil {
+			t.Errorf("a name is taken for a label: %+v", h)
+		}
+		return label
+	}
+	label := labelOf(office)
+	for what, change := range map[string]func(*Credential){
+		"password":   func(c *Credential) { c.Password = NewSecret("two") },
+		"for":        func(c *Credential) { c.For = []string{"other.example"} },
+		"senders":    func(c *Credential) { c.Senders = []string{"@shop.example"} },
+		"mechanisms": func(c *Credential) { c.Mechanisms = []string{Plain} },
+	} {
+		c := office
+		if change(&c); labelOf(c) != label {
+			t.Errorf("the label depends on %s: %s and %s", what, labelOf(c), label)
+		}
+	}
+	seen := map[string]string{label: "nothing"}
+	for what, change := range map[string]func(*Credential){
+		"name":          func(c *Credential) { c.Name = "desk" },
+		"user":          func(c *Credential) { c.User = "ben" },
+		"tls":           func(c *Credential) { c.Protection = Encrypted },
+		"optional":      func(c *Credential) { c.Protection = Optional },
+		"in clear":      func(c *Credential) { c.Protection, c.InClear = Optional, true },
+		"token_file":    func(c *Credential) { c.Password, c.Token.File = Secret{}, "/run/token" },
+		"token_command": func(c *Credential) { c.Password, c.Token.Command = Secret{}, []string{"/bin/token", "mia"} },
+		"arguments":     func(c *Credential) { c.Password, c.Token.Command = Secret{}, []string{"/bin/token", "m", "ia"} },
+	} {
+		c := office
+		change(&c)
+		if other, twice := seen[labelOf(c)]; twice {
+			t.Errorf("with another %s the label is that with another %s: %s", what, other, labelOf(c))
+		}
+		seen[labelOf(c)] = what
+	}
+}

@@ -2,6 +2,8 @@ package credential
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -49,6 +51,7 @@ type bySender map[string]*Held
 // A Held is a credential with its tokens.
 type Held struct {
 	Credential
+	label  string
 	tokens tokens
 
 	mu       sync.Mutex
@@ -72,7 +75,7 @@ func NewTable(all []Credential, delimiter string) (*Table, error) {
 			errs = append(errs, fmt.Errorf("credential %s: there are two of this name", c.Name))
 			continue
 		}
-		h := &Held{Credential: c}
+		h := &Held{Credential: c, label: c.label()}
 		h.tokens.init(&h.Credential)
 		t.byName[c.Name] = h
 		t.senders = t.senders || len(c.Senders) > 0
@@ -117,6 +120,37 @@ func (t *Table) Named(name string) *Held {
 	return t.byName[name]
 }
 
+// Label names the credential in demands (tlspolicy.Demand): its name, "~" and digits. They are others if a reload gives
+// the name to another user or account, or lets its secret be used on other connections. So by construction mail never
+// uses a connection that was logged in for what the name stood for before, nor one that is being opened for that.
+func (h *Held) Label() string { return h.label }
+
+// label returns the Label of a credential. A new password is for the same user, so it is not part of it: a host that has refused
+// the old one is remembered, and what waits need not be routed again.
+func (c *Credential) label() string {
+	h := sha256.New()
+	for _, text := range append([]string{c.User, c.Token.File, fmt.Sprint(c.Protection, c.InClear)}, c.Token.Command...) {
+		fmt.Fprintf(h, "%d:%s,", len(text), text)
+	}
+	return c.Name + labelMark + hex.EncodeToString(h.Sum(nil)[:4])
+}
+
+// labelMark is not in the name of any credential.
+const labelMark = "~"
+
+// Labeled returns the credential of a label. The error says why there is none.
+func (t *Table) Labeled(label string) (*Held, error) {
+	name, _, _ := strings.Cut(label, labelMark)
+	h := t.Named(name)
+	switch {
+	case h == nil: // a reload has removed it
+		return nil, fmt.Errorf("credential %s does not exist", name)
+	case h.label != label:
+		return nil, fmt.Errorf("credential %s is another one since a reload", name)
+	}
+	return h, nil
+}
+
 // BySender reports whether it depends on the sender which credential mail has.
 func (t *Table) BySender() bool { return t != nil && t.senders }
 
@@ -152,7 +186,7 @@ func (t *Table) Unused(nexthops []string, domains bool) (names []string) {
 	return names
 }
 
-// Same reports whether all mail has credentials of the same names by another table. What they say may
+// Same reports whether all mail has credentials of the same labels by another table. Passwords may
 // differ.
 func (t *Table) Same(other *Table) bool {
 	var none Table
@@ -163,7 +197,7 @@ func (t *Table) Same(other *Table) bool {
 		other = &none
 	}
 	return t.begins == other.begins && maps.EqualFunc(t.patterns, other.patterns, func(a, b bySender) bool {
-		return maps.EqualFunc(a, b, func(x, y *Held) bool { return x.Name == y.Name })
+		return maps.EqualFunc(a, b, func(x, y *Held) bool { return x.label == y.label })
 	})
 }
 
@@ -171,11 +205,17 @@ func (t *Table) Same(other *Table) bool {
 // Configured means that the configuration names the nexthop. The null sender is "<>"; "" is for mail
 // of which the sender does not count.
 func (t *Table) For(nexthop string, configured bool, sender mail.Address) string {
+	name, _, _ := strings.Cut(t.LabelFor(nexthop, configured, sender), labelMark)
+	return name
+}
+
+// LabelFor is For, but returns the credential's label.
+func (t *Table) LabelFor(nexthop string, configured bool, sender mail.Address) string {
 	if t == nil || len(t.patterns) == 0 {
 		return ""
 	}
 	if h := t.find(nexthop, configured, sender); h != nil {
-		return h.Name
+		return h.label
 	}
 	return ""
 }
