@@ -223,7 +223,7 @@ func TestFailures(t *testing.T) {
 	}{
 		{"a name that does not exist", "proving that mail.elsewhere.test is ours by http-01", func(c *Config) { c.Names = []string{"mail.elsewhere.test"} }},
 		{"the port is taken", "no port for the challenge http-01", func(c *Config) { c.Addresses = []string{taken.Addr().String()} }},
-		{"nobody speaks for the authority", "certificate signed by unknown authority", func(c *Config) { c.Roots = x509.NewCertPool() }},
+		{"the certificate of the authority is not trusted", "certificate signed by unknown authority", func(c *Config) { c.Roots = x509.NewCertPool() }},
 		{"the authority is not there", "connection refused", func(c *Config) { c.Directory = "https://127.0.0.1:1/dir" }},
 		{"the account is damaged", "account.key is not a PEM file; remove it", func(c *Config) {
 			if err := os.WriteFile(filepath.Join(c.Dir, accountFile), []byte("junk"), 0o600); err != nil {

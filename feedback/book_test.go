@@ -123,8 +123,8 @@ func TestUnverified(t *testing.T) {
 	}
 }
 
-// Each tenant has addresses of his own, and they share the one for complaints. Who sends plain
-// addresses, those with tags, or since a short while tags, is distinguished.
+// Each tenant has bounce addresses of its own, and all share the address for complaints. Some tenants
+// have addresses without tags, some with tags, and some with tags only since a short time ago.
 func TestDesks(t *testing.T) {
 	secret := verp.Codec{Secrets: [][]byte{[]byte("secret")}}
 	m := desks(t, Desk{Addresses: []string{"@b.shop.example", "fbl@isp.example"}, Tenant: "shop", Codec: secret},

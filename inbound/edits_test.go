@@ -251,8 +251,8 @@ func TestPriority(t *testing.T) {
 	})
 }
 
-// A program says by when a message is to be delivered, from MAIL on; not before the date from which on it may be sent, nor
-// when its content comes too late. What is due is in the envelope and in the log.
+// At MAIL, a program sets the deadline of a message. A deadline before the date from which the message may be sent is
+// refused, and so is a message in mode R whose content ends after its deadline. The deadline is in the envelope and in the log.
 func TestDeliverBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := start(t, Config{}, nil, EarlyLog)

@@ -32,8 +32,8 @@ func (m *Milters) of(listener string) *milter.Chain {
 	return m.Others
 }
 
-// SetMilters replaces the filters for messages that begin from now on; nil: none. A client that stays
-// connected is told to the new ones from its beginning.
+// SetMilters replaces the filters for messages that begin from now on; nil: none. The new ones
+// receive the whole session of a client that stays connected, from its beginning.
 func (s *Server) SetMilters(m *Milters) { s.milters.Store(m) }
 
 // NoteMilter logs an event of a filter as the server logs refusals: repetitions are counted.

@@ -621,8 +621,8 @@ func TestRequireTLSKeyword(t *testing.T) {
 	}
 }
 
-// What cannot be secured is for good with REQUIRETLS only: mail with the null sender waits as other mail does,
-// and so does mail with REQUIRETLS while nobody knows how the host must be secured.
+// A connection that cannot be secured fails mail permanently only with REQUIRETLS: mail with the null sender waits as
+// other mail does, and so does mail with REQUIRETLS while it is not known how the host must be secured.
 func TestRequireTLSForGood(t *testing.T) {
 	ca := newAuthority(t)
 	valid, other := ca.certificate(t, "mx.test", time.Hour), newAuthority(t).certificate(t, "mx.test", time.Hour)

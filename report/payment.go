@@ -28,7 +28,7 @@ type payment struct {
 // A group is a set of recipients that share the next report, and the debts that it
 // pays.
 type group struct {
-	to         mail.Address // who gets it
+	to         mail.Address // the recipient of the report
 	recipients []dsn.Recipient
 	paid       []mail.Outcome
 	octets     int // approximate memory of their texts

@@ -14,7 +14,7 @@ var restrictionLists = []string{"smtpd_client_restrictions", "smtpd_helo_restric
 
 // What a restriction becomes.
 const (
-	isRelaying   = "relaying" // who may send where: the purpose of listeners, mynetworks and relay_domains
+	isRelaying   = "relaying" // which client may send where: by the purpose of listeners, mynetworks and relay_domains
 	isAlways     = "always"   // it is so here in any case
 	isPipelining = "pipelining"
 	isRoute      = "route"

@@ -271,9 +271,9 @@ func (a *tellings) giveBack(context.Context, *submit.Sending, *submit.Refusal) (
 	return a.told, a.whole, a.err
 }
 
-// Mail that the daemon refuses for good when it takes it in goes back to its sender, with all of it; only what
-// cannot be sent back in whole, or to nobody, is kept for the operator. Before, the sender never learned
-// of it.
+// Mail in the maildrop that the daemon refuses permanently goes back to its sender with its whole content. Only
+// mail that cannot be returned in whole, or has no sender to return it to, is kept for the operator. Before, the
+// sender never learned of the refusal.
 func TestMaildropRefused(t *testing.T) {
 	t.Parallel()
 	box := receive(t, sink.Config{})

@@ -314,7 +314,7 @@ func TestSitesAreBounded(t *testing.T) {
 }
 
 // A session that failed before it carried mail counts for the domains that have mail for its hosts now, and not for one
-// whose mail went there yesterday: that one would be told of failures of mail that it never had.
+// whose mail went there yesterday: its report would list failures of mail that was not for it.
 func TestSitesForgetDomainsWithoutMail(t *testing.T) {
 	var s siteDomains
 	start, key := time.Now(), siteKey{"{mx.test}", "dane"}

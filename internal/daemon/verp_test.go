@@ -89,9 +89,9 @@ func TestVERPRoundTrip(t *testing.T) {
 	}
 }
 
-// A client asks for it, and is told what Postfix tells: from a listener that offers it to this client, from
-// sendmail by the socket, and from the maildrop. Only those who may get it, and with the delimiters
-// that they name. A rule does not change what a client asks for.
+// A client requests XVERP at a listener that offers it to this client, through sendmail and the socket, and through the
+// maildrop. It gets the replies of Postfix. Only clients that are authorized get it, with the delimiters that they
+// name. A rule does not change what a client has requested.
 func TestXVERP(t *testing.T) {
 	t.Parallel()
 	box := receive(t, sink.Config{})
@@ -177,7 +177,7 @@ func TestVERPReportsOfOurOwn(t *testing.T) {
 	if n := r.log.count("msg=report", "to=bounces@shop.example", "recipients=3"); n != 1 {
 		t.Errorf("%d reports on all of them", n)
 	}
-	if n := r.log.count("msg=feedback", "kind=bounced", "by=final", "tenant=shop"); n != 3 { // nobody else could have made them
+	if n := r.log.count("msg=feedback", "kind=bounced", "by=final", "tenant=shop"); n != 3 { // no other program could have made them
 		t.Errorf("%d recipients of it were counted", n)
 	}
 }

@@ -166,7 +166,7 @@ func TestEdit(t *testing.T) {
 		t.Error(err)
 	}
 	if err := SetPassword(path, "carol", "mustard", KindScram); !errors.Is(err, ErrMissing) {
-		t.Errorf("the password of nobody: %v", err)
+		t.Errorf("the password of a user that does not exist: %v", err)
 	}
 	f, err := Open(path)
 	if err != nil {

@@ -87,7 +87,7 @@ func TestGetopt(t *testing.T) {
 	}
 }
 
-// Wherever the network cuts a message, its header and its body are told apart, and lines
+// Wherever the network cuts a message, its header and its body are separated, and lines
 // end as a terminal expects; a carriage return of its own stays.
 func TestSections(t *testing.T) {
 	const content = "A: b\r\n c\rd\r\n\r\nx\r\n\r\ny\r"

@@ -109,7 +109,7 @@ func TestShowOrdered(t *testing.T) {
 	}
 }
 
-// By when a message is to be delivered is shown with what happens otherwise, and what its sender knows of that.
+// The deadline of a message is shown, with what happens after it and whether the sender has been notified.
 func TestShowDeadline(t *testing.T) {
 	now := time.Now()
 	at := now.Add(90 * time.Second)
