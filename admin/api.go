@@ -124,6 +124,7 @@ type Detail struct {
 	SMTPUTF8   bool                 `json:"smtputf8"`
 	TLS        string               `json:"tls_request,omitempty" enum:"required,optional" doc:"What the sender asks for on its way (RFC 8689): required by REQUIRETLS, optional by a header field TLS-Required: No."`
 	VERP       string               `json:"verp,omitempty" doc:"The delimiters of the recipient in the envelope sender of each transaction (VERP), followed by \"tag\" if there is a tag; absent if all transactions have the sender above."`
+	Date       *time.Time           `json:"future_release,omitempty" doc:"The date until which its sender has it kept (RFC 4865), or when an operator released it before that."`
 	DeliverBy  *time.Time           `json:"deliver_by,omitempty" doc:"The time by which its sender wants it delivered (RFC 2852)."`
 	ByMode     string               `json:"deliver_by_mode,omitempty" enum:"notify,return" doc:"What happens if it is not: notify: its sender receives a report, and it is tried as before; return: it is returned."`
 	ByTrace    bool                 `json:"deliver_by_trace,omitempty" doc:"Whether its sender receives a report from each server that passes it on."`
@@ -159,6 +160,7 @@ type Ordered struct {
 	Done       int      `json:"done" doc:"Messages for which the order has taken effect."`
 	Pending    int      `json:"pending" doc:"Messages for which the order takes effect when the deliveries under way have ended."`
 	Unchanged  int      `json:"unchanged" doc:"Messages given by ID that needed no change."`
+	Dated      int      `json:"dated,omitempty" doc:"For release: messages that wait for the date until which their senders have them kept. They were released before it, or they wait for nothing else and were not released, because they were not given by ID."`
 	Missing    []string `json:"missing,omitempty" doc:"IDs that are not in the queue."`
 	Unread     []Unread `json:"unread,omitempty" doc:"Messages that could not be read or changed, and why. An unreadable message may or may not match the filter."`
 	Scanned    int      `json:"scanned" doc:"Messages looked at."`

@@ -164,6 +164,11 @@ func (s *Server) explain(ctx context.Context, messages []Message, most int) []wh
 	return answers
 }
 
+// awaitsDate reports whether a message waits only for the date until which its sender has it kept.
+func (m *Message) awaitsDate() bool {
+	return m.Place.Area == mail.AreaHold && m.Place.Due > 0 && m.Place.Due == m.Envelope.Release
+}
+
 // locate sets a message's state and what it waits for.
 func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
 	has := core.view.Held
@@ -173,7 +178,7 @@ func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
 	switch m.Place.Area {
 	case mail.AreaHold:
 		sum.State, sum.Wait = StateHold, WaitRelease
-		if m.Place.Due > 0 && m.Place.Due == m.Envelope.Release {
+		if m.awaitsDate() {
 			sum.Wait = WaitDate
 		}
 	case mail.AreaCorrupt:

@@ -37,8 +37,8 @@ func (v verb) areas() []mail.Area {
 		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaHold}
 	case verbRetry: // a message of the corrupt area is released if it is named by ID
 		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaCorrupt}
-	case verbRelease:
-		return []mail.Area{mail.AreaHold, mail.AreaCorrupt} // corrupt only if named by ID
+	case verbRelease: // the corrupt area, and what waits for its date (awaitsDate), only if named by ID
+		return []mail.Area{mail.AreaHold, mail.AreaCorrupt}
 	case verbBounce, verbExpire:
 		return listed()
 	}
@@ -140,21 +140,29 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 		o.Reason = heldByOperator
 	}
 	var ids, aside []mail.QueueID // aside are those of ids that are in the corrupt area
+	var left []ordered
+	now := instant(time.Now())
 	for i := range found {
 		m := &found[i]
-		if !v.applies(m.Place) {
+		switch {
+		case !v.applies(m.Place):
 			done.Unchanged++
 			continue
+		case v == verbRelease && m.awaitsDate() && len(o.Filter.IDs) == 0:
+			done.Dated++ // or who releases what he has held would also send what nobody has held, before its date
+			continue
+		case v == verbRelease && m.Place.Due == 0 && m.Envelope.Release > now:
+			done.Dated++
 		}
-		ordered, err := s.orderOne(ctx, v, o, &sel, m, done)
+		applies, err := s.orderOne(ctx, v, o, &sel, m, done)
 		if err != nil && ctx.Err() != nil {
 			break // the client is gone; orders logged so far are still carried out
 		}
 		if err != nil && !errors.Is(err, ErrGone) {
 			done.Unread = append(done.Unread, unreadOf(m.Envelope.ID, err))
 		}
-		if ordered {
-			ids = append(ids, m.Envelope.ID)
+		if applies {
+			ids, left = append(ids, m.Envelope.ID), append(left, ordered{m.Envelope.ID, m.Place.Due})
 			if m.Place.Area == mail.AreaCorrupt {
 				aside = append(aside, m.Envelope.ID)
 			}
@@ -169,7 +177,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 		s.give(v, ids, aside, o.Reason)
 	}
 	s.log.Info("order", "verb", v.String(), "messages", len(ids), "first", ids[0].String(), "reason", o.Reason, "by", orderedBy(ctx))
-	pending, err := s.settle(ctx, v, &sel, ids)
+	pending, err := s.settle(ctx, v, &sel, left)
 	done.Pending = len(pending)
 	done.Splits = s.made(ctx, done.Splits, pending)
 	done.Done = done.Matched - done.Pending
@@ -194,16 +202,21 @@ func (s *Server) give(v verb, ids, aside []mail.QueueID, reason string) {
 	}
 }
 
+// An ordered message is one that an order was given for.
+type ordered struct {
+	id  mail.QueueID
+	due mail.Instant // in the index of its area, before the order
+}
+
 // settle waits until an order has taken effect for all messages, or for
 // Config.Settle, and returns those for which it has not.
-func (s *Server) settle(ctx context.Context, v verb, sel *selector, ids []mail.QueueID) (pending []mail.QueueID, err error) {
+func (s *Server) settle(ctx context.Context, v verb, sel *selector, left []ordered) (pending []ordered, err error) {
 	if _, err := s.view(ctx, 0); err != nil {
-		return ids, err // the core has not received the order
+		return left, err // the core has not received the order
 	}
 	if v == verbRetry {
 		return nil, nil
 	}
-	left := append([]mail.QueueID(nil), ids...)
 	deadline := time.Now().Add(s.cfg.Settle)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		if left, err = s.unsettled(ctx, v, sel, left); err != nil || len(left) == 0 {
@@ -222,23 +235,26 @@ func (s *Server) settle(ctx context.Context, v verb, sel *selector, ids []mail.Q
 
 // unsettled keeps the messages for which an order has not taken effect, as far as
 // they can be read. A message that is gone no longer needs the order.
-func (s *Server) unsettled(ctx context.Context, v verb, sel *selector, ids []mail.QueueID) ([]mail.QueueID, error) {
-	left := ids[:0]
-	for _, id := range ids {
-		m, err := s.store.Show(ctx, id)
+func (s *Server) unsettled(ctx context.Context, v verb, sel *selector, given []ordered) ([]ordered, error) {
+	left := given[:0]
+	for _, one := range given {
+		m, err := s.store.Show(ctx, one.id)
 		waits := err == nil && v.applies(m.Place)
+		if waits && v == verbRelease { // what it released may wait for a date, in the hold area as before
+			waits = m.Place.Due == one.due
+		}
 		if waits && v.settles(sel) {
 			waits = false
-			err = s.eachWaiting(ctx, id, func(r *mail.RecipientOutcome) bool {
+			err = s.eachWaiting(ctx, one.id, func(r *mail.RecipientOutcome) bool {
 				waits = sel.match(&m, r)
 				return !waits
 			})
 		}
 		if ctx.Err() != nil {
-			return ids, ctx.Err()
+			return given, ctx.Err()
 		}
 		if waits || err != nil && !errors.Is(err, ErrGone) {
-			left = append(left, id)
+			left = append(left, one)
 		}
 	}
 	return left, nil

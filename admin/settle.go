@@ -178,12 +178,12 @@ func (s *Server) holdSome(ctx context.Context, o *Order, sel *selector, m *Messa
 
 // made returns the parts that exist: without those whose recipients all got the message
 // before the order was carried out.
-func (s *Server) made(ctx context.Context, parts []Part, pending []mail.QueueID) []Part {
+func (s *Server) made(ctx context.Context, parts []Part, pending []ordered) []Part {
 	return slices.DeleteFunc(parts, func(p Part) bool {
 		from, _ := mail.ParseQueueID(p.From)
 		into, _ := mail.ParseQueueID(p.Into)
 		_, err := s.store.Show(ctx, into)
-		return errors.Is(err, ErrGone) && !slices.Contains(pending, from)
+		return errors.Is(err, ErrGone) && !slices.ContainsFunc(pending, func(o ordered) bool { return o.id == from })
 	})
 }
 

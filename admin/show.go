@@ -58,7 +58,7 @@ func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
 func detailOf(sum Summary, e *mail.Envelope) Detail {
 	d := Detail{
 		Summary: sum, EnvID: e.EnvID, Ret: e.Ret.String(), Body: e.Body.String(), SMTPUTF8: e.SMTPUTF8, TLS: e.TLS.String(), VERP: e.VERP.String(), Warned: e.Warned, Late: e.Late,
-		ByMode: e.By.Mode.String(), ByTrace: e.By.Trace, ClientHelo: e.Client.Helo, Protocol: e.Client.Proto, All: []Recipient{},
+		Date: wallOrNil(e.Release), ByMode: e.By.Mode.String(), ByTrace: e.By.Trace, ClientHelo: e.Client.Helo, Protocol: e.Client.Proto, All: []Recipient{},
 	}
 	if e.Client.Addr.IsValid() {
 		d.ClientAddr = e.Client.Addr.String()

@@ -241,7 +241,7 @@ type Envelope struct {
 	TLS      TLSRequest // what the sender has asked of the security of its way
 	VERP     VERP       // zero if the sender is the null sender
 	// Release is until when the sender has the message kept before it is tried first
-	// (RFC 4865), or when an operator released or held it before that; 0 if it was to be sent at once.
+	// (RFC 4865), or when an operator released it before that; 0 if it was to be sent at once.
 	Release    Instant
 	By         DeliverBy // its deadline (RFC 2852)
 	Size       int64     // octets of content, CRLF line ends counted

@@ -118,7 +118,9 @@ const (
 	// until Due, or without limit if that is 0.
 	ChangeHold
 	// ChangeRelease moves a held message to AreaDeferred, due at Due, and also one
-	// in AreaCorrupt if it is completely readable. It leaves other messages alone.
+	// in AreaCorrupt if it is completely readable. If its sender has it kept until a date after Due
+	// (Envelope.Release), a message that did not only wait for that stays in AreaHold until then, unless all of
+	// its recipients are settled. It leaves other messages alone.
 	ChangeRelease
 	// ChangeExpire stores Outcomes, then sets every unsettled recipient, except those in
 	// Except, to Failed with Expired. The last reply stays unchanged, or becomes 550 5.4.7 if there

@@ -3,6 +3,7 @@ package qmgr_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -92,5 +93,25 @@ func TestReleaseOfAMessageThatIsHeldLater(t *testing.T) {
 	}
 	if l.m.Place.Area != mail.AreaHold || sent != 2 {
 		t.Errorf("place %v after %d deliveries, want one for each domain", l.m.Place, sent)
+	}
+}
+
+// An operator gives up all recipients of a message that he had held, and that its sender has kept: its sender
+// receives the report now, not at the date.
+//
+// Seen failing: where a release had also such a message wait for its date, nothing opened it before.
+func TestGiveUpKeptAndHeld(t *testing.T) {
+	l := newLife(t, qmgr.Config{})
+	l.end(t)
+	l.Keep = 24 * time.Hour
+	m := l.Store("s@home.test", []mail.Recipient{{Address: "a@bad.test"}, {Address: "b@good.test"}})
+	l.Announce(m)
+	id, begun := m.Envelope.ID, l.Now
+	l.Step(qmgr.Hold{IDs: []mail.QueueID{id}, Reason: "test"})
+	l.GiveUp(m, mail.ReportFailed, 0, 1)
+	for l.Gone[id] == nil && l.step() {
+	}
+	if l.Gone[id] == nil || l.Now != begun || m.Owed[0] != mail.ReportNone {
+		t.Errorf("place %v owed %v after %v", m.Place, m.Owed, l.Now.Sub(begun))
 	}
 }

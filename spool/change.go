@@ -127,13 +127,11 @@ func (e *edits) one(ctx context.Context, c *mail.Change) error {
 	case mail.ChangeDefer:
 		ed.deferUntil(c)
 	case mail.ChangeHold:
-		ed.unkeep(c.At)
 		ed.move(mail.AreaHold, c.Due, c.Reason)
 	case mail.ChangeRelease:
 		switch ed.state.area {
 		case mail.AreaHold:
-			ed.unkeep(c.At)
-			ed.move(mail.AreaDeferred, c.Due, "")
+			return e.letGo(ed, c)
 		case mail.AreaCorrupt:
 			return e.restore(ctx, ed, c.Due)
 		}
@@ -197,12 +195,37 @@ func (ed *edit) deferUntil(c *mail.Change) {
 	ed.move(mail.AreaDeferred, c.Due, "")
 }
 
-// unkeep is for an order of an operator, after which the date does not matter any more until
-// which the sender had the message kept.
-func (ed *edit) unkeep(at mail.Instant) {
-	if st := &ed.state; st.kept && st.area == mail.AreaHold {
-		st.released = at
+// letGo ends an operator's hold, after which the message is as it was before: if its sender has it kept until a date
+// that has not come, it waits for that. One that only waits for its date is due now.
+func (e *edits) letGo(ed *edit, c *mail.Change) error {
+	st := &ed.state
+	switch {
+	case st.kept && st.due > 0:
+		st.released = c.At
+	case st.kept && st.settled < st.recipients: // otherwise it only has to go, and nobody waits for that
+		if waits, err := e.awaitDate(ed, c.Due); waits || err != nil {
+			return err
+		}
 	}
+	ed.move(mail.AreaDeferred, c.Due, "")
+	return nil
+}
+
+// awaitDate has a message that is kept wait for its date, and reports whether that has not come.
+func (e *edits) awaitDate(ed *edit, now mail.Instant) (bool, error) {
+	env, err := e.envelope(ed)
+	if err != nil {
+		return false, err
+	}
+	if env == nil {
+		return false, fmt.Errorf("%w: state without envelope", ErrCorrupt)
+	}
+	st := &ed.state
+	if st.kept = env.Release > now; st.kept {
+		st.area, st.due, st.reason = mail.AreaHold, env.Release, KeptReason
+		ed.dirty = true
+	}
+	return st.kept, nil
 }
 
 // move changes the area of a message. A message only leaves the corrupt area by
@@ -217,7 +240,7 @@ func (ed *edit) move(area mail.Area, due mail.Instant, reason string) {
 	}
 	due = max(due, 0)
 	if st.area != area || st.due != due || st.reason != reason {
-		st.kept = st.kept && area == mail.AreaCorrupt
+		st.kept = st.kept && (area == mail.AreaCorrupt || area == mail.AreaHold && due == 0)
 		st.area, st.due, st.reason = area, due, reason
 		ed.dirty = true
 	}

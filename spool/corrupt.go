@@ -113,7 +113,7 @@ func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error
 	if c.Op == mail.ChangeCorrupt && c.Reason != "" {
 		reason = c.Reason
 	}
-	ed.state.aside, ed.state.held = true, ed.state.area == mail.AreaHold
+	ed.state.aside, ed.state.held = true, ed.state.area == mail.AreaHold && (!ed.state.kept || ed.state.due == 0)
 	ed.move(mail.AreaCorrupt, 0, reason)
 	ed.cause = cause
 	return nil
@@ -187,17 +187,11 @@ func (e *edits) restore(ctx context.Context, ed *edit, due mail.Instant) error {
 	st := &ed.state
 	st.area, st.due, st.reason, st.held = mail.AreaDeferred, max(due, 0), "", false
 	st.aside = false
-	if st.kept {
-		env, err := e.envelope(ed)
-		if err != nil {
-			return err
-		}
-		if st.kept = env != nil && env.Release > st.due; st.kept {
-			st.area, st.due, st.reason = mail.AreaHold, env.Release, KeptReason
-		}
-	}
 	ed.dirty, ed.back = true, true
-	return nil
+	if st.kept {
+		_, err = e.awaitDate(ed, st.due)
+	}
+	return err
 }
 
 // rebuild reconstructs a state from the envelope and the outcomes that are stored
@@ -211,6 +205,7 @@ func (e *edits) rebuild(ed *edit) (kept outcomes, err error) {
 		return nil, fmt.Errorf("%w: state without envelope", ErrCorrupt)
 	}
 	st := freshState(env)
+	st.kept = isKept(&env.Envelope) // though it may have been released before its date
 	for chunk := range env.chunks {
 		known, err := e.s.readOutcomes(ed.id, &st, chunk)
 		if err != nil {
@@ -249,7 +244,7 @@ func (s *Spool) recheck(ctx context.Context) error {
 			continue
 		}
 		c := []mail.Change{{Op: mail.ChangeRelease, ID: id, Due: s.cfg.Now()}}
-		if st.held && !st.kept {
+		if st.held {
 			c = append(c, mail.Change{Op: mail.ChangeHold, ID: id, Reason: "was damaged, and is readable again"})
 		}
 		if _, applyErr := s.apply(ctx, c); applyErr != nil {

@@ -322,9 +322,6 @@ func (d *Draft) commit(ctx context.Context, e mail.Envelope, changes []mail.Chan
 	if failed != nil {
 		return failed
 	}
-	if d.hold != "" {
-		e.Release = 0 // an operator's release sends it at once
-	}
 	area := d.area(&e)
 	kind := d.s.kind(area)
 	if err := d.commitBatch(e, edits); err != nil {
@@ -405,7 +402,7 @@ func (d *Draft) emit(b *pebble.Batch, e mail.Envelope) error {
 		st := keptState(&env)
 		if d.hold != "" {
 			st = freshState(&env)
-			st.area, st.reason = mail.AreaHold, d.hold
+			st.area, st.reason, st.kept = mail.AreaHold, d.hold, isKept(&env.Envelope) // an operator's release ends the hold only
 		}
 		if err := putState(b, d.id, &st, appendState(nil, &st)); err != nil {
 			return err

@@ -64,10 +64,7 @@ func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 		return fmt.Errorf("%w: state without envelope", ErrCorrupt)
 	}
 	sp := &split{env: *env, state: state{area: mail.AreaHold, bucket: env.Flow.Bucket(), reason: order.Reason, file: env.file,
-		attempts: ed.state.attempts, lastAttempt: ed.state.lastAttempt, warned: ed.state.warned, late: ed.state.late, released: ed.state.released}}
-	if ed.state.kept { // an operator holds them instead, as by ChangeHold
-		sp.state.released = c.At
-	}
+		attempts: ed.state.attempts, lastAttempt: ed.state.lastAttempt, warned: ed.state.warned, late: ed.state.late, kept: ed.state.kept, released: ed.state.released}}
 	sp.env.ID, sp.env.recipients, sp.indexed = order.Into, "", mail.Cursor{ID: order.Into}
 	wanted := slices.Clone(order.Recipients)
 	slices.Sort(wanted)

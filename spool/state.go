@@ -20,9 +20,9 @@ type state struct {
 	late        bool // Envelope.Late
 	reason      string
 	aside       bool         // AreaCorrupt: the spool itself has moved it there
-	held        bool         // aside: it was in AreaHold before
-	kept        bool         // AreaHold: its sender has it kept until due; AreaCorrupt: it was so before
-	released    mail.Instant // when an operator released it or, before that, held it; 0: never
+	held        bool         // aside: it was in AreaHold before, and not only because its sender has it kept
+	kept        bool         // AreaHold: its sender has it kept until due or, if that is 0, an operator has held it meanwhile; AreaCorrupt: it was so before
+	released    mail.Instant // when an operator released it before the date until which its sender had it kept; 0: never
 
 	// Copies from the envelope, so that most changes need not read that.
 	chunks     uint32

@@ -302,7 +302,10 @@ func (q *Queue) Hold(ids []mail.QueueID, reason string) {
 // Release implements admin.Control.
 func (q *Queue) Release(ids []mail.QueueID) {
 	q.order(ids, func(m *Message) {
-		if m.Place.Area == mail.AreaHold || m.Place.Area == mail.AreaCorrupt { // all of it can be read
+		switch {
+		case m.Place.Area == mail.AreaHold && m.Place.Due == 0 && m.Envelope.Release > mail.Instant(time.Now().UnixNano()):
+			m.Place.Due, m.Reason = m.Envelope.Release, "its sender has it kept"
+		case m.Place.Area == mail.AreaHold, m.Place.Area == mail.AreaCorrupt: // all of it can be read
 			m.Place, m.Reason = mail.Place{Area: mail.AreaDeferred, Due: m.Envelope.Arrived}, ""
 		}
 	})

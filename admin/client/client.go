@@ -488,6 +488,7 @@ func (s *sum) add(page *admin.Ordered) {
 	s.Done += page.Done
 	s.Pending += page.Pending
 	s.Unchanged += page.Unchanged
+	s.Dated += page.Dated
 	s.Recipients += page.Recipients
 	s.Splits = append(s.Splits, page.Splits...)
 	s.Scanned += page.Scanned

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/dsn"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/queue"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
@@ -59,8 +62,7 @@ func mailWith(t *testing.T, address, parameters, key, to string) string {
 func TestFutureRelease(t *testing.T) {
 	t.Parallel()
 	box := receive(t, sink.Config{})
-	dir, text := t.TempDir(), "listen = []\n"+routes("d.test", box.address)+"[[listener]]\naddress = \"127.0.0.1:0\"\npurpose = \"submission\"\ntls = \"none\"\n"
-	text = strings.Replace(text, "listen = []\n", "", 1)
+	dir, text := t.TempDir(), routes("d.test", box.address)+"[[listener]]\naddress = \"127.0.0.1:0\"\npurpose = \"submission\"\ntls = \"none\"\n"
 	r := start(t, dir, text)
 	submission := r.d.addresses()[1]
 	if got := say(t, submission); !strings.Contains(got, "FUTURERELEASE 2592000 20") {
@@ -88,9 +90,38 @@ func TestFutureRelease(t *testing.T) {
 	if m, err := r.d.spool.Lookup(t.Context(), held[0]); err != nil || m.Envelope.Release.Sub(m.Envelope.Arrived).Hours() > 1.01 || m.Place.Due != m.Envelope.Release {
 		t.Errorf("it is %+v, %v", m, err)
 	}
-	r.d.driver.Release(held)
+	queueCommand(t, dir, "hold", "--sender", "sender@origin.test")
+	if got := queueCommand(t, dir, "show", held[0].String()); !strings.Contains(got, "; then its sender has it kept until ") {
+		t.Errorf("held it is shown as\n%s", got)
+	}
+	const waits = "Waiting for the date until which its sender has it kept: 1 message. A release by ID sends such a message now.\n"
+	if got := queueCommand(t, dir, "release", "--sender", "sender@origin.test"); got != "Released 1 message.\n"+waits {
+		t.Error(got)
+	}
+	if got := queueCommand(t, dir, "release", "--all"); got != "There is nothing to release.\n"+waits {
+		t.Error(got)
+	}
+	r.end()
+	r = start(t, dir, text)
+	r.waiting("it waits for its date", census{mail.AreaHold: 1})
+	if m, err := r.d.spool.Lookup(t.Context(), held[0]); err != nil || m.Place.Due != m.Envelope.Release {
+		t.Errorf("it is %+v, %v", m, err)
+	}
+	if got := queueCommand(t, dir, "release", held[0].String()); got != "Released 1 message.\n" {
+		t.Error(got)
+	}
 	r.settled()
 	box.copies().matches(t, copies{"<soon> a@d.test": 1, "<later> a@d.test": 1})
+}
+
+// queueCommand returns what a queue command writes about the daemon in a directory.
+func queueCommand(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	var out, complaints strings.Builder
+	if err := queue.Call(t.Context(), command.Streams{In: strings.NewReader(""), Out: &out, Err: &complaints}, &socket.Finder{}, append(args, "--queue-directory", dir)...); err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	return out.String()
 }
 
 // reportsTo waits until a sender has some reports, and returns what they say of each recipient.

@@ -513,7 +513,7 @@ func (w *World) apply(c mail.Change) mail.Changed {
 		w.violate("change %v of %v splits recipients off, which it would lose", c.Op, c.ID)
 	}
 	for i := range c.Splits {
-		w.applySplit(m, &c.Splits[i], c.At)
+		w.applySplit(m, &c.Splits[i])
 	}
 	w.applyOp(m, c)
 	out := mail.Changed{ID: c.ID, Place: m.Place}
@@ -529,7 +529,7 @@ func (w *World) apply(c mail.Change) mail.Changed {
 }
 
 // applySplit carries out the spool's part of a split.
-func (w *World) applySplit(m *Message, s *mail.Split, at mail.Instant) {
+func (w *World) applySplit(m *Message, s *mail.Split) {
 	if m.Place.Area == mail.AreaCorrupt {
 		return
 	}
@@ -537,9 +537,7 @@ func (w *World) applySplit(m *Message, s *mail.Split, at mail.Instant) {
 		w.violate("recipients of %v are put into %v, which is not new", m.Envelope.ID, s.Into)
 	}
 	part := &Message{Envelope: m.Envelope, Place: m.in(mail.AreaHold, 0)}
-	if part.Envelope.ID = s.Into; m.kept() {
-		part.Envelope.Release = at // an operator holds it instead
-	}
+	part.Envelope.ID = s.Into
 	for _, i := range s.Recipients {
 		if m.Results[i].Settled() {
 			continue
@@ -563,13 +561,6 @@ func (m *Message) in(area mail.Area, due mail.Instant) mail.Place {
 	return mail.Place{Area: area, Due: due, Chunks: 1, Touched: true, Bucket: m.Place.Bucket}
 }
 
-// unkeep is for an order that makes the date void until which the message was kept.
-func (m *Message) unkeep(at mail.Instant) {
-	if m.kept() {
-		m.Envelope.Release = at
-	}
-}
-
 func (w *World) applyOp(m *Message, c mail.Change) {
 	switch c.Op {
 	case mail.ChangeDefer:
@@ -589,7 +580,6 @@ func (w *World) applyOp(m *Message, c mail.Change) {
 		m.Place = mail.Place{}
 	case mail.ChangeHold:
 		if m.Place.Area != mail.AreaCorrupt {
-			m.unkeep(c.At)
 			m.Place = m.in(mail.AreaHold, c.Due)
 		}
 	case mail.ChangeLapse:
@@ -601,8 +591,14 @@ func (w *World) applyOp(m *Message, c mail.Change) {
 			m.Place = mail.Place{}
 		}
 	case mail.ChangeRelease:
-		if m.Place.Area == mail.AreaHold {
-			m.unkeep(c.At)
+		switch {
+		case m.Place.Area != mail.AreaHold:
+		case m.kept():
+			m.Envelope.Release = c.At
+			m.Place = m.in(mail.AreaDeferred, c.Due)
+		case m.Envelope.Release > c.At && m.Unsettled() > 0: // an operator had held it
+			m.Place = m.in(mail.AreaHold, m.Envelope.Release)
+		default:
 			m.Place = m.in(mail.AreaDeferred, c.Due)
 		}
 	case mail.ChangeExpire:

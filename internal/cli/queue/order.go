@@ -45,7 +45,11 @@ the conditions are held. If the same message has other waiting recipients, the h
 ones are moved to a new message, whose ID is shown.`,
 			present: "Holding", past: "Held", later: "will be held when the delivery in progress ends", nothing: "There is nothing to hold."},
 		{verb: client.Release, aliases: []string{"thaw", "unhold"}, short: "Release held messages and try them at once",
-			long:    "Release held messages and try them at once.",
+			long: `Release held messages and try them at once.
+
+A message that its sender has kept until a date (FUTURERELEASE) waits for that date
+after its release. If it waits for nothing else, a release by its ID sends it at
+once. A release by conditions or with --all does not apply to it.`,
 			present: "Releasing", past: "Released", later: "will be released", nothing: "There is nothing to release."},
 		{verb: client.Drop, aliases: []string{"delete", "rm"}, short: "Remove messages without notifying their senders",
 			long: `Remove messages without notifying their senders. Deliveries in progress are finished
@@ -154,6 +158,7 @@ func (o *orderCall) run(named bool) error {
 	done, err := o.give(req)
 	if o.dryRun && isPartial(err) {
 		fmt.Fprintf(o.cmd.OutOrStdout(), "Would %s %s.\n", o.verb, whom(&done))
+		o.tellDated(&done)
 		o.tellSplits(&done)
 	} else if err == nil || done.Matched > 0 {
 		o.report(&done)
@@ -164,7 +169,7 @@ func (o *orderCall) run(named bool) error {
 		}
 		return err
 	}
-	if done.Matched+done.Unchanged+len(done.Missing) == 0 && !o.all {
+	if done.Matched+done.Unchanged+done.Dated+len(done.Missing) == 0 && !o.all {
 		return o.none()
 	}
 	return missing(done.Missing)
@@ -274,9 +279,17 @@ func (o *orderCall) report(done *admin.Ordered) {
 	if done.Pending > 0 {
 		fmt.Fprintf(out, "%s %s.\n", human.Count(done.Pending, "message"), o.later)
 	}
+	o.tellDated(done)
 	o.tellSplits(done)
 	if done.Unchanged > 0 {
 		fmt.Fprintf(out, "%s needed no change.\n", human.Count(done.Unchanged, "message"))
+	}
+}
+
+// tellDated says that a release does not send all messages now.
+func (o *orderCall) tellDated(done *admin.Ordered) {
+	if done.Dated > 0 {
+		fmt.Fprintf(o.cmd.OutOrStdout(), "Waiting for the date until which its sender has it kept: %s. A release by ID sends such a message now.\n", human.Count(done.Dated, "message"))
 	}
 }
 

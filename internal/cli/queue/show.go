@@ -269,6 +269,9 @@ func waitText(d *admin.Detail, now time.Time) string {
 		if d.Until != nil {
 			text += "; removed " + human.When(*d.Until, now)
 		}
+		if d.Date != nil && d.Date.After(now) {
+			text += "; then its sender has it kept until " + human.When(*d.Date, now)
+		}
 		return text
 	case admin.WaitDate:
 		if d.Until != nil {
