@@ -60,9 +60,9 @@ func withDaemon(p *socket.Finder, f *admin.Filter, run func(*cobra.Command, []st
 }
 
 // patternHelp says how conditions are given, the same for all commands.
-const patternHelp = `A condition that is given several times is met by any of its values; of several
-conditions, all must be met. A value between slashes, such as /^news-[0-9]+@/, is a
-regular expression in the syntax of RE2. Case does not matter.`
+const patternHelp = `If a condition is given several times, any of its values suffices. If several
+conditions are given, all must be met. A value between slashes, such as
+/^news-[0-9]+@/, is a regular expression in the syntax of RE2. Case does not matter.`
 
 // addFilters adds the flags that select messages, the same for all commands.
 func addFilters(f *pflag.FlagSet, to *admin.Filter) {
