@@ -1,17 +1,12 @@
 package users
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
-	"github.com/posthaste-mta/posthaste/internal/atomicfile"
+	"github.com/posthaste-mta/posthaste/internal/secretfile"
 	"github.com/posthaste-mta/posthaste/sasl"
 )
 
@@ -117,62 +112,24 @@ func header() []string {
 	}
 }
 
-// lockWait is the time for which a change waits for others, each of which takes a fraction of a second.
-const lockWait = 30 * time.Second
-
-// edit changes the lines of a file. What cannot be read is not changed.
+// edit changes the lines of a file. What cannot be read is not changed. An
+// empty file gets the header, which has the secret.
 func edit(path string, create bool, readers int, change func([]string) ([]string, error)) error {
-	// A link stays, and what it points to is changed.
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	} else if _, linked := os.Readlink(path); linked == nil {
-		return fmt.Errorf("users: %s is a symbolic link that cannot be followed: %w", path, err)
-	}
-	unlock, err := lockDirectory(filepath.Dir(path), lockWait)
-	if err != nil {
-		return fmt.Errorf("users: lock %s: %w", filepath.Dir(path), err)
-	}
-	defer unlock()
-	text, info, err := readText(path)
-	lines := header()
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && create:
-	case err != nil:
+	kind := secretfile.Kind{Read: readText, Check: func(path string, text []byte) error {
+		_, err := Parse(path, text)
 		return err
-	default:
-		if _, err := Parse(path, text); err != nil {
-			return err
-		}
-		if text = bytes.TrimRight(text, "\n"); len(text) > 0 {
-			lines = strings.Split(string(text), "\n")
-		}
+	}}
+	if create {
+		kind.Header = header
 	}
-	if lines, err = change(lines); err != nil {
-		return err
-	}
-	text = []byte(strings.Join(lines, "\n") + "\n")
-	if _, err := Parse(path, text); err != nil {
-		return err
-	}
-	return replace(path, text, info, readers)
-}
-
-// replace puts a new file in the place of the old one, of which info is, nil if there is
-// none, with its owner, group and mode; without one, readers is the group that can read it.
-func replace(path string, text []byte, info os.FileInfo, readers int) error {
-	err := atomicfile.Replace(path, text, func(f *os.File) error {
-		switch {
-		case info != nil:
-			if err := inherit(f, info); err != nil {
-				return fmt.Errorf("the new file cannot be given the owner and mode of %s: %w", path, err)
-			}
-		case readers >= 0:
-			return errors.Join(f.Chown(-1, readers), f.Chmod(0o640))
+	err := kind.Edit(path, readers, func(lines []string) ([]string, error) {
+		if len(lines) == 0 {
+			lines = header()
 		}
-		return nil
+		return change(lines)
 	})
-	if err != nil {
-		return fmt.Errorf("users: %w", err)
+	if err != nil && !errors.Is(err, ErrExists) && !errors.Is(err, ErrMissing) && !strings.HasPrefix(err.Error(), "users: ") {
+		err = fmt.Errorf("users: %w", err)
 	}
-	return nil
+	return err
 }
