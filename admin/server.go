@@ -174,15 +174,18 @@ func answerProblem(w http.ResponseWriter, status int, detail string, errs ...*hu
 // may finish within Config.Grace. It closes the listener. The error is nil
 // unless the listener fails.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	return s.serve(ctx, newBounded(ln, s.cfg.Connections), s.Handler())
+}
+
+func (s *Server) serve(ctx context.Context, ln *bounded, handler http.Handler) error {
 	server := &http.Server{
-		Handler:           notQuiet(s.Handler()),
+		Handler:           notQuiet(handler),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ConnContext:       withConn,
 		MaxHeaderBytes:    128 << 10, // a page of IDs is 20 kB
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
-	ln = newBounded(ln, s.cfg.Connections)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(ln) }()
 	select {

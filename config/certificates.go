@@ -194,12 +194,13 @@ func (c *Config) CheckFiles(now time.Time) ([]Warning, error) {
 	_, clients := c.ClientCertificates()
 	_, rewriting := c.LoadRewriting()
 	accounts, logins := c.OpenUsers()
+	_, remote := c.OpenTokens()
 	_, _, certification := c.Certification()
 	known, lines, credentials := c.readCredentials()
 	_, classes := c.Replies()
 	_, verpSecrets := c.LoadVERPSecrets()
 	_, signatures := keyring.Load(c.Keyring())
-	if err := errors.Join(credentials, verpSecrets, err, clients, rewriting, logins, certification, classes, signatures, c.checkIdentities()); err != nil {
+	if err := errors.Join(credentials, remote, verpSecrets, err, clients, rewriting, logins, certification, classes, signatures, c.checkIdentities()); err != nil {
 		return nil, err
 	}
 	return slices.Concat(c.ExpiryWarnings(set, now), c.missingPrograms(), c.missingUsers(), c.unreachableMilters(), c.noUsers(accounts),

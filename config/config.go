@@ -55,6 +55,7 @@ type Config struct {
 	Listeners        []Listener         // in the order of the file
 	Certificates     []certificate.Pair // likewise
 	ACME             ACME
+	Remote           Remote
 	HeaderRules      []HeaderRule // likewise
 	Milters          []Milter     // likewise
 	ProxyInterfaces  []netip.Addr

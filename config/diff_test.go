@@ -88,11 +88,11 @@ func at(all []Change, i int) any {
 // match what the program does.
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
-	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c),
+	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c), c.Remote.Tokens,
 		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.RouteFiles, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses, c.Feedback, c.TLSReports, c.VERP, c.VERPRules(), milters(c)}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup, c.Maildrop,
-		c.Log, d.Grace, d.Readers, c.DKIM.Concurrency,
+		c.Log, d.Grace, d.Readers, c.DKIM.Concurrency, c.Remote.Listen, c.Remote.TLS,
 	}
 	for _, name := range bothKeys(c.Transports, nil) {
 		started = append(started, c.Transports[name].Type)
@@ -170,7 +170,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		header, usual := "", "" // usual is the parameter before the change, if it has to be set
 		switch p.Table {
 		case tableTop:
-			if p.Name == "users" {
+			if p.Name == "users" || p.Name == "admin_tokens" {
 				const listener = "[[listener]]\naddress = \":587\"\npurpose = \"submission\"\ntls = \"none\"\n"
 				usual, value = "users = \"\"\n"+listener, "\"/etc/posthaste/users\"\n"+listener
 			}

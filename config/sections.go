@@ -56,6 +56,7 @@ func allSections() []section {
 		{"Incoming mail", tableTop, "Where clients connect, and which mail is accepted from them.", inboundParameters()},
 		{"Certificates by ACME", tableTop, "A certificate for listeners that is obtained from an authority and renewed; those in files are in [[certificate]], see docs/tls.md.", acmeParameters()},
 		{"Logins", tableTop, "Users who may log in with AUTH, and may then send anywhere; see docs/authentication.md.", loginParameters()},
+		{"Administration over the network", tableTop, "The administration API for programs on this and other machines, see docs/api.md.", remoteParameters()},
 		{"Limits on messages", tableTop, "What a client may send in one session.", restarting(messageParameters())},
 		{"Limits on clients", tableTop, "How many clients are served at once, and for how long.", restarting(connectionParameters())},
 		{"Whose mail it is", tableTop, "Classes, tenants and flows, among which capacity is shared; see docs/flows.md.", flowParameters()},

@@ -275,7 +275,7 @@ func samples(p Parameter) []string {
 		return []string{`"https://acme.a.example/dir"`}
 	case "acme_ca_file":
 		return []string{`""`, `"/etc/ca.pem"`}
-	case "acme_addresses":
+	case "acme_addresses", "admin_listen":
 		return []string{`[":80"]`, `"192.0.2.1:443"`}
 	case "sync_interval":
 		return []string{`"250us"`, "0"}
@@ -291,7 +291,7 @@ func samples(p Parameter) []string {
 		return []string{`"/run/` + p.Name + `"`, `""`}
 	case "type":
 		return []string{`"smtp"`}
-	case "users":
+	case "users", "admin_tokens":
 		return []string{`"/etc/posthaste/users"`, `"/tmp/x y"`}
 	case "auth":
 		return []string{`"off"`}

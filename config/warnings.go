@@ -53,6 +53,7 @@ func (c *Config) Warnings() []Warning {
 	w.feedback()
 	w.verp()
 	w.milters()
+	w.remote()
 	return w.list
 }
 

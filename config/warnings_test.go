@@ -16,6 +16,12 @@ func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"defaults", "", ""},
 		{"plain limits", "default_process_limit = 50\ndefault_destination_concurrency_limit = 50\ninitial_destination_concurrency = 2\nmax_message_concurrency = 40", ""},
+		{"an API that works", "admin_listen = \"127.0.0.1:8025 [::1]:8025\"\nadmin_tokens = \"/t\"", ""},
+		{"an API without tokens", "admin_listen = \"127.0.0.1:8025\"", "admin_listen: no program can use these addresses: there is no file of tokens; set admin_tokens, and make a token with \"posthaste token add\""},
+		{"an API without a certificate", "admin_listen = \"192.0.2.1:8025\"\nadmin_tokens = \"/t\"",
+			"admin_listen: no program can use 192.0.2.1:8025: it is no loopback address, so TLS is spoken there, and there is no certificate; add a [[certificate]] or set acme_names"},
+		{"an API in plaintext", "admin_listen = \":8025\"\nadmin_tokens = \"/t\"\nadmin_tls = \"never\"",
+			"admin_listen: [::]:8025 can be reached by other machines without TLS, so that tokens can be read on the way unless a proxy in front speaks TLS"},
 		{"window above the processes", "default_process_limit = 10\n[transport.bulk]\ndestination_concurrency_limit = 30",
 			"transport.bulk.destination_concurrency_limit: 30 is never reached: process_limit is 10"},
 		{"told once for all transports", "default_process_limit = 10\ndefault_destination_concurrency_limit = 30",

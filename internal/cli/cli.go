@@ -31,6 +31,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/report"
 	"github.com/posthaste-mta/posthaste/internal/cli/service"
 	"github.com/posthaste-mta/posthaste/internal/cli/simulation"
+	"github.com/posthaste-mta/posthaste/internal/cli/token"
 	"github.com/posthaste-mta/posthaste/internal/cli/user"
 	"github.com/posthaste-mta/posthaste/internal/cli/version"
 )
@@ -71,6 +72,7 @@ func commands() []*cobra.Command {
 		postfix.NewSendmailCommand(),
 		dkim.NewCommand(),
 		user.NewCommand(),
+		token.NewCommand(),
 		replies.NewCommand(),
 		report.NewCommand(),
 		demo.NewCommand(),

@@ -29,6 +29,7 @@ import (
 	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/internal/daemon/machine"
+	"github.com/posthaste-mta/posthaste/internal/tokens"
 	"github.com/posthaste-mta/posthaste/internal/users"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/milter"
@@ -76,6 +77,8 @@ type Daemon struct {
 	local   net.Listener  // submission_socket; nil: none
 	drop    *maildrop     // nil: none
 	adminLn net.Listener
+	remote  []net.Listener // of the administration on the network
+	tokens  atomic.Pointer[tokens.Set]
 
 	current *config.Config                 // in force; under mu, as is intake
 	load    func() (*config.Config, error) // reads the file again; nil: there is none; under mu
@@ -123,7 +126,7 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	if err := secure(cfg, o.Log); err != nil {
 		return nil, fmt.Errorf("queue_directory: %w", err)
 	}
-	fit, err := o.Machine.Fit(cfg, nil, len(o.Listeners)+len(cfg.AllListeners())+2, o.Log) // administration and submission
+	fit, err := o.Machine.Fit(cfg, nil, len(o.Listeners)+len(cfg.AllListeners())+2+remoteFiles(cfg), o.Log) // administration and submission
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +187,7 @@ func (d *Daemon) listen(cfg *config.Config) error {
 		}
 		d.adminLn = ln
 	}
-	return nil
+	return d.listenRemote(cfg)
 }
 
 // connect makes the parts and joins them.
@@ -432,6 +435,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 			}
 		})
 	}
+	for _, ln := range d.remote {
+		administered.Go(func() {
+			if err := d.admin.ServeNetwork(administration, ln, d.authorize); err != nil { // likewise
+				d.log.Error("the administration over the network failed; restart to use it again", "error", err)
+			}
+		})
+	}
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
 		defer d.options.atPanic()
@@ -516,6 +526,9 @@ func (d *Daemon) Close() {
 	}
 	if d.adminLn != nil {
 		d.adminLn.Close()
+	}
+	for _, ln := range d.remote {
+		ln.Close()
 	}
 	d.sts.close()
 	d.agents.close()

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 			restart = append(restart, key)
 		}
 	}
-	fit, err := d.options.Machine.Fit(cfg, &d.begun, len(d.options.Listeners)+len(cfg.AllListeners())+2, d.log)
+	fit, err := d.options.Machine.Fit(cfg, &d.begun, len(d.options.Listeners)+len(cfg.AllListeners())+2+remoteFiles(d.started), d.log)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +106,17 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 		routing.agents.close()
 		return nil, err
 	}
+	programs, err := cfg.OpenTokens()
+	if err != nil {
+		routing.agents.close()
+		return nil, fmt.Errorf("admin_tokens: %w", err)
+	}
 	intake, err := d.intake.open(cfg)
 	if err != nil {
 		routing.agents.close()
 		return nil, err
 	}
+	d.tokens.Store(programs)
 	d.intake = intake
 	d.certificates.set.Store(set)
 	d.certification.configure(certification)

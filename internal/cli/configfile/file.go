@@ -52,3 +52,12 @@ func Environment() config.Environment {
 	}
 	return env
 }
+
+// Readers returns the group that has to read a new file with secrets, -1 for none: the daemon
+// is the owner of its queue, and reads what root has made by its group.
+func Readers(cfg *config.Config) int {
+	if info, err := os.Stat(cfg.QueueDirectory); err == nil && os.Geteuid() == 0 {
+		return groupOf(info)
+	}
+	return -1
+}

@@ -53,11 +53,7 @@ func (p *place) path() (path string, readers int, err error) {
 	if path == "" {
 		return "", 0, exit.New(exit.Usage, errors.New("the configuration names no file of users"), "Name the configuration with --config, set users in it, or name the file of users with --file.")
 	}
-	// The daemon is the owner of its queue, and reads what root has made by its group.
-	if info, err := os.Stat(cfg.QueueDirectory); err == nil && os.Geteuid() == 0 {
-		readers = groupOf(info)
-	}
-	return path, readers, nil
+	return path, configfile.Readers(cfg), nil
 }
 
 // secret is how a password is read, and stored.

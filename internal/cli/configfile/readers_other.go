@@ -1,6 +1,6 @@
 //go:build !unix
 
-package user
+package configfile
 
 import "io/fs"
 

@@ -1,0 +1,116 @@
+package admin_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/admintest"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// overNetwork serves a queue to clients with the tokens "reads" and "operates", and returns
+// the address and what is logged once it has ended.
+func overNetwork(t *testing.T, q *admintest.Queue) (address string, logged func() string) {
+	t.Helper()
+	var log bytes.Buffer
+	s, err := admin.New(admin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, q, q, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- s.ServeNetwork(ctx, ln, func(token string) (string, admin.Permission) {
+			return "of " + token, map[string]admin.Permission{"reads": admin.PermissionRead, "operates": admin.PermissionOperate}[token]
+		})
+	}()
+	ended := false
+	end := func() string {
+		if stop(); !ended {
+			ended = true
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		}
+		return log.String()
+	}
+	t.Cleanup(func() { end() })
+	return "http://" + ln.Addr().String(), end
+}
+
+// On the network nothing answers without a token but the checks of health; one for reading
+// gives no orders and no profiles, and orders are logged with the owner of the token.
+func TestTokens(t *testing.T) {
+	q := admintest.New(message(1, mail.AreaDeferred, "a@b", "c@d"))
+	address, logged := overNetwork(t, q)
+	hold := `{"filter":{"sender":["a@b"]}}`
+	for _, c := range []struct {
+		method, path, body string
+		headers            []string
+		code               int
+		challenge          string
+	}{
+		{"GET", "/v1/messages", "", nil, 401, `Bearer realm="posthaste"`},
+		{"GET", "/v1/messages", "", []string{"Bearer wrong"}, 401, `Bearer realm="posthaste", error="invalid_token"`},
+		{"GET", "/v1/messages", "", []string{"Bearer"}, 401, `error="invalid_token"`},
+		{"GET", "/v1/messages", "", []string{"Basic reads"}, 401, `error="invalid_token"`},
+		{"GET", "/v1/messages", "", []string{"Bearer reads", "Bearer reads"}, 401, `error="invalid_token"`},
+		{"GET", "/v1/messages?token=reads", "", nil, 401, `Bearer`},
+		{"GET", "/nowhere", "", nil, 401, `Bearer`},
+		{"POST", "/v1/messages/hold", hold, nil, 401, `Bearer`},
+		{"GET", "/debug/pprof/", "", nil, 401, `Bearer`},
+		{"GET", "/healthz/../v1/messages", "", nil, 401, `Bearer`},
+		{"POST", "/healthz", "", nil, 401, `Bearer`},
+		{"GET", "/v1/messages", "", []string{"Bearer reads"}, 200, ""},
+		{"GET", "/v1/messages", "", []string{"bearer  reads"}, 200, ""},
+		{"GET", "/nowhere", "", []string{"Bearer reads"}, 404, ""},
+		{"POST", "/v1/messages/hold", hold, []string{"Bearer reads"}, 403, `error="insufficient_scope"`},
+		{"GET", "/debug/pprof/cmdline", "", []string{"Bearer reads"}, 403, `error="insufficient_scope"`},
+		{"GET", "/debug/pprof/cmdline", "", []string{"Bearer operates"}, 200, ""},
+		{"GET", "/v1/messages", "", []string{"Bearer operates"}, 200, ""},
+		{"POST", "/v1/messages/hold", hold, []string{"Bearer operates"}, 200, ""},
+	} {
+		r, err := http.NewRequest(c.method, address+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.URL.Opaque = r.URL.Path // as written
+		r.Header["Authorization"] = c.headers
+		r.Header.Set("Content-Type", "application/json")
+		w, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(w.Body)
+		w.Body.Close()
+		got := w.Header.Get("WWW-Authenticate")
+		if w.StatusCode != c.code || !strings.Contains(got, c.challenge) || (got == "") != (c.challenge == "") {
+			t.Errorf("%s %s %q: %d %q %s, want %d %q", c.method, c.path, c.headers, w.StatusCode, got, body, c.code, c.challenge)
+		}
+		if c.code == 401 && w.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %s: %s", c.method, c.path, w.Header.Get("Content-Type"))
+		}
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	if q.Place(id(1)) != mail.AreaHold {
+		t.Error("the order was not carried out")
+	}
+	log := logged()
+	if !strings.Contains(log, `by="token of operates at 127.0.0.1:`) {
+		t.Errorf("an order is logged without the token's owner:\n%s", log)
+	}
+	if n := strings.Count(log, "a client has no valid token"); n != 1 {
+		t.Errorf("%d lines about refusals within a second, want 1:\n%s", n, log)
+	}
+}

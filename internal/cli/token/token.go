@@ -1,0 +1,178 @@
+// Package token has the commands that make, list and remove the tokens with which programs
+// use the administration API over the network. They work on the file alone, so that the
+// daemon need not run; it reads the file at its start and at a reload.
+package token
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/tokens"
+)
+
+// NewCommand returns the commands about tokens.
+func NewCommand() *cobra.Command {
+	return command.Group("token", "Make, list and remove tokens for the administration API", `Make, list and remove the tokens with which programs use the administration API on the
+addresses of admin_listen. The file that admin_tokens names has a hash of each. The daemon
+reads it when it starts, and at "posthaste reload". See docs/api.md.`,
+		newAddCommand(), newListCommand(), newRemoveCommand())
+}
+
+// place is where the tokens are.
+type place struct{ config, file string }
+
+func (p *place) flags(f *pflag.FlagSet) {
+	f.StringVarP(&p.config, "config", "c", "", "configuration `file` (TOML) whose parameter admin_tokens names the file")
+	f.StringVarP(&p.file, "file", "f", "", "`file` of tokens, instead of that of the configuration")
+}
+
+// path returns the file of tokens, and the group that has to read a new one, -1 for none.
+func (p *place) path() (path string, readers int, err error) {
+	if p.file != "" && p.config == "" {
+		return p.file, -1, nil
+	}
+	cfg, err := configfile.Read(p.config)
+	if err != nil {
+		return "", 0, err
+	}
+	if path = p.file; path == "" {
+		path = cfg.Remote.Tokens
+	}
+	if path == "" {
+		return "", 0, exit.New(exit.Usage, errors.New("the configuration names no file of tokens"), "Name the configuration with --config, set admin_tokens in it, or name the file of tokens with --file.")
+	}
+	return path, configfile.Readers(cfg), nil
+}
+
+func newAddCommand() *cobra.Command {
+	var (
+		at             place
+		scope, expires string
+	)
+	cmd := &cobra.Command{
+		Use:        "add NAME",
+		SuggestFor: []string{"create", "new", "issue"},
+		Short:      "Make a token and print it",
+		Long: `Make a token and print it, this once: the file has only its hash. NAME is shown in the log
+with every order that is given with the token. The scope read lets a program look at
+everything, the contents of mail among it; operate lets it also give orders.
+
+If the file does not exist, it is made, readable by its owner only. If root makes it for a
+daemon that runs as another user, it is also readable by the group of the queue directory.`,
+		Example: `  posthaste token add dashboard --scope read --config /etc/posthaste/posthaste.toml
+  posthaste token add deploy --scope operate --expires 90d --file /etc/posthaste/tokens`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t := tokens.Token{Name: args[0]}
+			var err error
+			if t.Scope, err = tokens.ParseScope(scope); err != nil {
+				return command.Misuse(cmd, fmt.Errorf("--scope: %w", err))
+			}
+			if expires != "" {
+				age, err := admin.ParseAge(expires)
+				if err != nil || age < 24*time.Hour {
+					return command.Misuse(cmd, fmt.Errorf("--expires takes a time of a day or more, such as 30d or 12w, not %q", expires))
+				}
+				t.Until = time.Now().UTC().Truncate(24 * time.Hour).Add(age + 24*time.Hour).Truncate(24 * time.Hour)
+			}
+			path, readers, err := at.path()
+			if err != nil {
+				return err
+			}
+			secret, err := tokens.Add(path, t, readers)
+			if err != nil {
+				return codeOf(err, t.Name)
+			}
+			fmt.Fprintln(cmd.ErrOrStderr(), "This token is shown only once. A running daemon knows it after \"posthaste reload\".")
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), secret)
+			return err
+		},
+	}
+	at.flags(cmd.Flags())
+	cmd.Flags().StringVar(&scope, "scope", "read", "what the token allows: `read` or operate")
+	cmd.Flags().StringVar(&expires, "expires", "", "the `time` after which it is not valid any more, such as 30d; by default it always is")
+	return cmd
+}
+
+func newListCommand() *cobra.Command {
+	var at place
+	cmd := &cobra.Command{
+		Use:        "list",
+		SuggestFor: []string{"ls", "show"},
+		Short:      "List the names of the tokens, what they allow, and until when",
+		Args:       cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, _, err := at.path()
+			if err != nil {
+				return err
+			}
+			set, err := tokens.Open(path)
+			if err != nil {
+				return codeOf(err, "")
+			}
+			out := bufio.NewWriter(cmd.OutOrStdout())
+			for _, t := range set.All() {
+				until := "always"
+				switch {
+				case !t.Valid(time.Now()):
+					until = "expired"
+				case !t.Until.IsZero():
+					until = "until " + t.Until.Format(time.DateOnly)
+				}
+				fmt.Fprintf(out, "%s\t%s\t%s\n", t.Name, t.Scope, until)
+			}
+			return out.Flush()
+		},
+	}
+	at.flags(cmd.Flags())
+	return cmd
+}
+
+func newRemoveCommand() *cobra.Command {
+	var at place
+	cmd := &cobra.Command{
+		Use:        "remove NAME",
+		SuggestFor: []string{"delete", "del", "rm", "revoke"},
+		Short:      "Remove a token",
+		Long:       `Remove a token. A running daemon refuses it after "posthaste reload".`,
+		Args:       cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, _, err := at.path()
+			if err != nil {
+				return err
+			}
+			if err := tokens.Remove(path, args[0]); err != nil {
+				return codeOf(err, args[0])
+			}
+			_, err = fmt.Fprintln(cmd.ErrOrStderr(), "A running daemon refuses it after \"posthaste reload\".")
+			return err
+		},
+	}
+	at.flags(cmd.Flags())
+	return cmd
+}
+
+// codeOf returns an error of the file with the program's exit code.
+func codeOf(err error, name string) error {
+	switch {
+	case errors.Is(err, tokens.ErrExists):
+		return exit.New(exit.Data, fmt.Errorf("%s: %w", name, err), "Remove it first, or choose another name.")
+	case errors.Is(err, tokens.ErrMissing):
+		return exit.New(exit.NoInput, fmt.Errorf("%s: %w", name, err), "\"posthaste token list\" lists them.")
+	case errors.Is(err, os.ErrPermission):
+		return exit.New(exit.NoPerm, err, "Run it as the owner of the file, or as root.")
+	case errors.Is(err, os.ErrNotExist):
+		return exit.New(exit.NoInput, err, "\"posthaste token add\" makes it.")
+	}
+	return exit.New(exit.Data, err, "")
+}
