@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -80,5 +81,51 @@ func TestClockLeaps(t *testing.T) {
 	}
 	if got := c.at(real.Add(2*time.Minute+leapPatience), right.Add(year+leapMost)); got != right.Add(year+leapMost) {
 		t.Errorf("a small leap: %v have passed", got.Sub(right))
+	}
+}
+
+// heldAt is a spool that has one held message, which is due at an instant.
+type heldAt struct {
+	Spool
+	due mail.Instant
+}
+
+func (s heldAt) Fetch(_ context.Context, _ mail.Area, from mail.Cursor, now mail.Instant, _ int) (mail.Found, error) {
+	f := mail.Found{Next: from, NextDue: mail.Never}
+	switch {
+	case s.due < from.Due:
+	case s.due > now:
+		f.NextDue = s.due
+	default:
+		f.Cursors = []mail.Cursor{{Due: s.due, ID: 1}}
+	}
+	return f, nil
+}
+
+// The clock was a day ahead when the program started, and was set right: mail whose sender names a date from now on is
+// not found before the wall clock shows that date, and is then.
+//
+// Seen failing: it was found, and sent, the moment it arrived.
+func TestDateOfSendersAfterTheClockWasSetBack(t *testing.T) {
+	const right = mail.Instant(1_800_000_000_000_000_000)
+	const day, hour = 24 * time.Hour, time.Hour
+	real := time.Now()
+	var c clock
+	c.at(real, right.Add(day))
+	c.at(real, right)
+	d := Driver{ports: Ports{Spool: heldAt{due: right.Add(hour)}}}
+	look := func(scan qmgr.Scan, passed time.Duration) mail.Found {
+		now := c.at(real.Add(passed), right.Add(passed))
+		return d.fetch(context.Background(), qmgr.Fetch{Scan: scan, Max: 1}, readTask{now: now, ahead: c.ahead}).(qmgr.Found).Found
+	}
+	early := look(qmgr.ScanHeld, 0)
+	if len(early.Cursors) > 0 || early.NextDue != c.last.Add(hour) {
+		t.Errorf("an hour before its date the scan finds %+v, want to look again at %v", early, c.last.Add(hour))
+	}
+	if deferred := look(qmgr.ScanDeferred, 0); len(deferred.Cursors) != 1 {
+		t.Errorf("deferred mail is due by the core's clock, and the scan finds %+v", deferred)
+	}
+	if due := look(qmgr.ScanHeld, hour); len(due.Cursors) != 1 || c.last < early.NextDue {
+		t.Errorf("at its date, and at %v, the scan finds %+v", c.last, due)
 	}
 }

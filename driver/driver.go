@@ -382,7 +382,7 @@ func (d *Driver) perform(a qmgr.Action) {
 	case qmgr.Verified:
 		d.verified(a)
 	case qmgr.Fetch, qmgr.Open, qmgr.Read:
-		d.readQueue = append(d.readQueue, readTask{action: a, now: d.clock.last})
+		d.readQueue = append(d.readQueue, readTask{action: a, now: d.clock.last, ahead: d.clock.ahead})
 	case qmgr.Feedback:
 		d.logFeedback(&a)
 	case qmgr.Note:

@@ -14,6 +14,7 @@ import (
 type readTask struct {
 	action qmgr.Action
 	now    mail.Instant
+	ahead  time.Duration // how far that is ahead of the wall clock
 }
 
 // read answers the core's reads of the spool until ctx ends. A read that is then
@@ -35,7 +36,7 @@ func (d *Driver) read(ctx context.Context) {
 func (d *Driver) answer(ctx context.Context, t readTask) qmgr.Event {
 	switch a := t.action.(type) {
 	case qmgr.Fetch:
-		return d.fetch(ctx, a, t.now)
+		return d.fetch(ctx, a, t)
 	case qmgr.Open:
 		e, place, batch, err := d.ports.Spool.Open(ctx, a.ID, a.Max)
 		if err != nil {
@@ -53,13 +54,24 @@ func (d *Driver) answer(ctx context.Context, t readTask) qmgr.Event {
 }
 
 // fetch does not give up: without an answer the core would never scan again.
-func (d *Driver) fetch(ctx context.Context, a qmgr.Fetch, now mail.Instant) qmgr.Event {
-	if !a.Scan.Timed() {
+//
+// A date that a sender has named for held mail is one of the wall clock. Where the core's clock is ahead of that, such mail
+// would be sent before its date, what arrives now included, until the next start. NOTE: while the core's clock
+// catches up, it may be found later, by as much as the clock was ahead; and mail that was to be kept for a time, and
+// arrived before the clock was set back, is kept longer by as much.
+func (d *Driver) fetch(ctx context.Context, a qmgr.Fetch, t readTask) qmgr.Event {
+	now, ahead := t.now, time.Duration(0)
+	switch {
+	case !a.Scan.Timed():
 		now = mail.Never
+	case a.Scan == qmgr.ScanHeld:
+		ahead = t.ahead
+		now = now.Add(-ahead)
 	}
 	for {
 		found, err := d.ports.Spool.Fetch(ctx, a.Scan.Area(), a.From, now, a.Max)
 		if err == nil {
+			found.NextDue = found.NextDue.Add(ahead)
 			return qmgr.Found{Scan: a.Scan, Found: found}
 		}
 		if ctx.Err() != nil {
