@@ -17,7 +17,7 @@ import (
 func flowParameters() []parameter[Config] {
 	return []parameter[Config]{
 		define("flow_key", flowKey(), func(c *Config) *flow.Key { return &c.FlowKey }, flow.Key{},
-			"The key that determines the flow of a message, within its class and tenant: the envelope sender, without the parts that differ between the messages of one mailing (docs/flows.md), the sender's domain, a header field (or the sender, if the field is missing), or none.",
+			"The key that determines the flow of a message, within its class and tenant. With sender, it is the envelope sender without the parts that differ between the messages of one mailing (docs/flows.md), and with sender-domain the sender's domain. With header:NAME, it is that header field, or the sender if the field is missing. With none, all mail of a tenant in a class is one flow.",
 			"Set it to \"header:NAME\" if your programs say in a field to which mailing a message belongs, or to \"sender-domain\" if one program sends under many addresses."),
 		define("flow_header_clients", list(network(), "networks"), func(c *Config) *[]netip.Prefix { return &c.FlowHeaderClients }, flow.Config{}.WithDefaults().HeaderClients,
 			"The clients, besides those of submission_socket, that may name the class and the tenant of a message in the fields X-Posthaste-Class and X-Posthaste-Tenant; the fields are removed from the mail of all clients.",

@@ -73,7 +73,7 @@ func rewritingParameters() []parameter[Config] {
 			"Files with recipients and one or several addresses that get the mail instead; headers stay as they are.",
 			"Set it for addresses of groups, and to redirect mail."),
 		define("virtual_alias_expansion_limit", integer(limit[int]{min: 1, max: rewrite.AliasLimitMax}), func(c *Config) *int { return &c.Rewriting.AliasLimit }, 1000,
-			"The number of recipients to which virtual_alias_maps may expand one recipient; at more, it is refused.",
+			"The number of recipients to which virtual_alias_maps may expand one recipient; a recipient that expands to more is refused.",
 			"Raise it for larger groups."),
 		define("always_bcc", optional(mailbox(), "for none"), func(c *Config) *string { return &c.Rewriting.AlwaysBcc }, "",
 			"The address that gets a copy of every message that arrives; if a copy cannot be delivered, the log says so, but no sender gets a report.",

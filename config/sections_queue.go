@@ -33,7 +33,7 @@ func queueParameters() []parameter[Config] {
 			"The number of lookups, and of connections, that one message may always have in use.",
 			"Raise it if messages with very many domains matter more than others."),
 		define("scale_max_concurrency", integer(limit[int]{max: 1000}), func(c *Config) *int { return &c.Queue.ConcurrencyScale }, 10,
-			"The number of lookups or connections that one message may use, as a multiple of the free ones, if that is more than max_message_concurrency; with 10, one message uses up to 91 % of an otherwise idle system.",
+			"The number of lookups or connections that one message may use, as a multiple of those that are free. It applies if it allows more than max_message_concurrency does. With 10, one message uses up to 91 % of an otherwise idle system.",
 			"Lower it to keep more free for the next mail."),
 		define("in_flow_delay", period(time.Second, limit[time.Duration]{max: 10 * time.Second, zero: "none"}), func(c *Config) *time.Duration { return &c.Queue.InFlowDelay }, time.Second,
 			"The pause before a new message is accepted while delivery has fallen behind.",

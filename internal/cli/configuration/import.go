@@ -51,7 +51,8 @@ what to do about it, is written to standard error.
 The command looks for master.cf and maps beside main.cf, then where main.cf says. --master
 and --map name other files. If a parameter has only one map, --map transport_maps=FILE
 names its text; if it has several, --map hash:/etc/postfix/transport=FILE names that of
-one of them. Maps are read from the texts that postmap reads, not from databases. MAIN.CF may be "-" for standard input.
+one of them. Maps are read from the texts that postmap reads, not from databases.
+MAIN.CF may be "-" for standard input.
 
 Passwords of smtp_sasl_password_maps are written only to the file that --credentials
 names, which must not exist yet and which only its owner may read.

@@ -65,9 +65,9 @@ func newDiffCommand() *cobra.Command {
 with another one. Each line is a parameter with its value in force and the new one. What
 takes effect only when the daemon is started again is marked with "restart".
 
-Without FILE, the daemon reads the file that it was started with, and the files that it
-names. With FILE, only that file is read, by this command. A file with mistakes has the
-exit status 78.`,
+Without FILE, the daemon reads the file that it was started with, and the files that this
+file names. With FILE, the command itself reads FILE, but not the files that FILE names.
+If there are mistakes, the exit status is 78.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var other *config.Config

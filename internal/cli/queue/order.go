@@ -112,7 +112,7 @@ func newOrderCommand(p *socket.Finder, o order) *cobra.Command {
 		run = (*orderCall).flush
 		use, all, reason = "flush [ID… | - | conditions]", "select all messages, as without conditions", "the reason, in a few `words`; logged"
 	} else {
-		o.long += "\n\nSelect messages by their IDs, by \"-\" for IDs on standard input, by conditions,\nor with --all. " + patternHelp
+		o.long += "\n\nSelect messages by their IDs, by \"-\" for IDs on standard input, by conditions, or\nwith --all.\n\n" + patternHelp
 	}
 	cmd := &cobra.Command{
 		Use:     use,
