@@ -13,6 +13,9 @@ type Configuration interface {
 	// Running returns what is in force, as TOML or JSON; with changed, without parameters that
 	// have their defaults.
 	Running(changed, asJSON bool) (RunningConfiguration, error)
+	// Where returns the value of a parameter by its full name, in TOML, and where it is set;
+	// both are empty if there is no such parameter.
+	Where(key string) (value, origin string)
 	// Reload puts the file into force, or with dryRun only says what that would do. If the
 	// file cannot be put into force, nothing changes; the error is a *RefusedConfiguration
 	// if that is because of what the file says.

@@ -21,6 +21,8 @@ func (*file) Running(changed, asJSON bool) (admin.RunningConfiguration, error) {
 	return admin.RunningConfiguration{Text: fmt.Sprint(changed, asJSON)}, nil
 }
 
+func (*file) Where(key string) (value, origin string) { return `"5/s"`, "set in line 7" }
+
 func (f *file) Reload(_ context.Context, dryRun bool) (admin.Reloaded, error) {
 	if !dryRun {
 		f.reloads++

@@ -364,6 +364,19 @@ func (c *Client) Flush(ctx context.Context) (admin.Flushed, error) {
 	return f, c.post(ctx, "/v1/flush", nil, &f)
 }
 
+// Explain says why a message waits, or one recipient of it; or a destination, or the first
+// flow whose name matches. One of id, destination and flow is given.
+func (c *Client) Explain(ctx context.Context, id, recipient, destination, flow string) (admin.Explanation, error) {
+	values := url.Values{}
+	for name, text := range map[string]string{"id": id, "recipient": recipient, "destination": destination, "flow": flow} {
+		if text != "" {
+			values.Set(name, text)
+		}
+	}
+	var x admin.Explanation
+	return x, c.get(ctx, "/v1/explain", values, &x)
+}
+
 // Configuration returns the configuration in force, as TOML or JSON; with changed, without
 // parameters that have their defaults.
 func (c *Client) Configuration(ctx context.Context, changed, asJSON bool) (admin.RunningConfiguration, error) {

@@ -69,6 +69,7 @@ func commands() []*cobra.Command {
 		configuration.NewCommand(),
 		configuration.NewReloadCommand(),
 		queue.NewCommand(),
+		queue.NewExplainCommand(),
 		postfix.NewSendmailCommand(),
 		dkim.NewCommand(),
 		user.NewCommand(),

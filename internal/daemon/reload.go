@@ -154,6 +154,12 @@ func (r *reloads) Running(changed, asJSON bool) (admin.RunningConfiguration, err
 	return admin.RunningConfiguration{Text: text.String(), Pending: changesOf(pending)}, err
 }
 
+// Where implements admin.Configuration.
+func (r *reloads) Where(key string) (value, origin string) {
+	value, origin, _ = r.d.inForce().Where(key)
+	return value, origin
+}
+
 // Reload implements admin.Configuration.
 func (r *reloads) Reload(_ context.Context, dryRun bool) (done admin.Reloaded, err error) {
 	r.d.mu.Lock()

@@ -1,0 +1,444 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// An Explanation says why mail waits: one part for each place where it does.
+type Explanation struct {
+	Subject string            `json:"subject" example:"message 6C34ED1CB5G00" doc:"What is explained."`
+	Parts   []ExplanationPart `json:"parts"`
+	More    int               `json:"more,omitempty" doc:"Number of destinations left out."`
+}
+
+// An ExplanationPart says why mail waits in one place, and what would change that.
+type ExplanationPart struct {
+	Place    string       `json:"place,omitempty" doc:"The destination, transport:nexthop; absent for the message as a whole."`
+	Code     string       `json:"code" example:"destination-rate" doc:"The reason; docs/diagnosing.md has a section for each."`
+	Text     string       `json:"text" doc:"The reason in words."`
+	Rule     *BindingRule `json:"rule,omitempty" doc:"The parameter that binds, if one does."`
+	Ahead    []string     `json:"ahead,omitempty" doc:"What else waits there."`
+	At       *time.Time   `json:"at,omitempty" doc:"When it will go, or the wait ends, as far as that can be known."`
+	Basis    string       `json:"basis,omitempty" doc:"What that time is based on."`
+	Replies  []LastReply  `json:"replies,omitempty" doc:"Last replies for recipients that wait, at most five different ones."`
+	Remedies []string     `json:"remedies" doc:"What would change it."`
+}
+
+// A BindingRule is a parameter of the configuration, its value, and where that is set.
+type BindingRule struct {
+	Key    string `json:"key" example:"transport.smtp.destination_rate"`
+	Value  string `json:"value,omitempty" doc:"In TOML."`
+	Origin string `json:"origin,omitempty" example:"from default_destination_rate in line 12"`
+}
+
+// A LastReply is a reply word for word.
+type LastReply struct {
+	Recipient string     `json:"recipient" doc:"The first recipient that has it."`
+	Reply     string     `json:"reply" doc:"Code, status and text, with its line breaks."`
+	By        string     `json:"by,omitempty" doc:"The host that sent it."`
+	At        *time.Time `json:"at,omitempty"`
+}
+
+// The codes of waits that are not those of the core.
+const (
+	codeReading    = "reading"    // it is in core, and its recipients are being read
+	codeRouting    = "routing"    // the route of recipients is being looked up
+	codeDelivering = "delivering" // its transactions are under way
+	codeDeferring  = "deferring"  // its destination cannot take it, and it is about to be deferred
+	codeSettled    = "settled"    // no recipient waits
+)
+
+// waitSentences are the texts of the waits outside of the core.
+var waitSentences = map[string]string{
+	codeReading:         "it is in core, and its recipients are being read from disk",
+	codeRouting:         "the route of its recipients is being looked up",
+	codeDelivering:      "its transactions are under way",
+	codeDeferring:       "its destination cannot be reached now, and it is being put off until its next attempt",
+	codeSettled:         "no recipient waits any more; what is left of it is a report, or its removal",
+	string(WaitRoom):    "it waits for room in core, which has as much mail as it may",
+	string(WaitBackoff): "it was tried, put off, and waits for its next attempt",
+	string(WaitRelease): "it is held until an operator releases it",
+	string(WaitDate):    "its sender has it kept until a date",
+	string(WaitRepair):  "it is damaged, and was put aside",
+}
+
+// remedies are what changes each wait. ID, KEY and PLACE stand for the queue ID, the
+// parameter and the destination.
+var remedies = map[string][]string{
+	codeReading:         {"nothing is needed: this takes milliseconds, or as long as the disk needs"},
+	codeRouting:         {"nothing is needed unless it lasts: then look at the name servers (dns.servers)"},
+	codeDelivering:      {"nothing is needed: the reply of the server ends it, or the timeout of the command it waits for"},
+	codeDeferring:       {"posthaste queue destinations PLACE shows why it cannot be reached", "posthaste queue flush ID tries it again at once"},
+	codeSettled:         {"nothing is needed"},
+	string(WaitRoom):    {"raise qmgr_message_active_limit or qmgr_message_recipient_limit if there is memory for more", "look at what fills the core: posthaste queue destinations"},
+	string(WaitBackoff): {"posthaste queue flush ID tries it now", "lower maximal_backoff_time to have such mail tried more often"},
+	string(WaitRelease): {"posthaste queue release ID"},
+	string(WaitDate):    {"posthaste queue release ID sends it now"},
+	string(WaitRepair):  {"posthaste queue show ID says what is damaged; posthaste queue release ID tries to read it again, posthaste queue drop ID removes it"},
+
+	qmgr.WaitStop.String():             {"the next start"},
+	qmgr.WaitTransportDead.String():    {"the cause in the log (msg=dead): a program or a socket that cannot be used", "posthaste queue flush tries it now; otherwise it is tried after transport_retry_time"},
+	qmgr.WaitDead.String():             {"the destination answers again; it is tried at the time above", "posthaste queue flush ID tries it now", "another route for it in [routes], or a fallback_relay"},
+	qmgr.WaitDestinationDelay.String(): {"lower KEY"},
+	qmgr.WaitDestinationRate.String():  {"raise KEY, if the receiver allows it"},
+	qmgr.WaitTransportRate.String():    {"raise KEY, or send some of the mail by another transport"},
+	qmgr.WaitTransportDelay.String():   {"lower KEY"},
+	qmgr.WaitProcessLimit.String():     {"raise KEY if there are file descriptors and memory for it"},
+	qmgr.WaitConnectionLimit.String():  {"raise KEY if there are file descriptors for it"},
+	qmgr.WaitWindow.String():           {"successful deliveries, with which the window grows up to destination_concurrency_limit", "raise KEY if the window is as large as it may be"},
+	qmgr.WaitMessageShare.String():     {"other mail gets done, which needs these connections", "raise KEY"},
+	qmgr.WaitDestinationShare.String(): {"other destinations get done", "raise KEY"},
+	qmgr.WaitSlowStart.String():        {"the connections that are being opened answer", "raise KEY if the receiver takes many connections at once"},
+	qmgr.WaitConnectionRate.String():   {"raise KEY, if the receiver allows it"},
+	qmgr.WaitHostLimit.String():        {"raise KEY if the hosts take more connections", "posthaste queue hosts PLACE shows them"},
+	qmgr.WaitHostBusy.String():         {"the hosts take more connections again, which is tried within minutes", "posthaste queue hosts PLACE shows what they said"},
+	qmgr.WaitLocalOutage.String():      {"the network of this machine: routes, firewall, name servers", "posthaste queue flush, once it works again; otherwise it is noticed within a minute"},
+	qmgr.WaitHostLookup.String():       {"an answer of the name servers (dns.servers)"},
+	qmgr.WaitConnecting.String():       {"the host accepts the connection, or does not within smtp_connect_timeout"},
+	qmgr.WaitTransaction.String():      {"replies to what was sent; a higher pipelining_in_flight, if pipelining is \"stream\""},
+	qmgr.WaitSpread.String():           {"the next start, which is due within the time of a transaction"},
+	qmgr.WaitTurn.String():             {"nothing is needed: it is next when the mail ahead has started", "a class with a larger weight, or a transport of its own, for mail that must not wait"},
+	qmgr.WaitReportTurn.String():       {"nothing is needed: reports take turns"},
+	qmgr.WaitLookups.String():          {"an answer of the name servers (dns.servers)", "raise lookup_limit if they are far away"},
+}
+
+type explainInput struct {
+	ID          string `query:"id" maxLength:"64" doc:"A queue ID."`
+	Recipient   string `query:"recipient" maxLength:"512" doc:"With id: only this recipient."`
+	Destination string `query:"destination" maxLength:"1024" doc:"A destination, as in /v1/destinations/{name}."`
+	Flow        string `query:"flow" maxLength:"512" doc:"A flow, in which * stands for any text; the first that matches is explained."`
+}
+
+type explainOutput struct{ Body Explanation }
+
+// why explains the wait of a message, a destination or a flow.
+func (s *Server) why(ctx context.Context, in *explainInput) (*explainOutput, error) {
+	given := 0
+	for _, text := range []string{in.ID, in.Destination, in.Flow} {
+		if text != "" {
+			given++
+		}
+	}
+	if given != 1 || in.Recipient != "" && in.ID == "" {
+		return nil, unprocessable("query", nil, "give one of id, destination and flow, and recipient only with id")
+	}
+	var (
+		x   Explanation
+		err error
+	)
+	switch {
+	case in.ID != "":
+		x, err = s.whyMessage(ctx, in.ID, in.Recipient)
+	case in.Destination != "":
+		x, err = s.whyDestination(ctx, in.Destination)
+	default:
+		x, err = s.whyFlow(ctx, in.Flow)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range x.Parts {
+		p := &x.Parts[i]
+		for _, text := range remedies[p.Code] {
+			key := "the limit"
+			if p.Rule != nil {
+				key = p.Rule.Key
+			}
+			if p.Rule == nil && strings.Contains(text, "KEY") {
+				continue
+			}
+			p.Remedies = append(p.Remedies, strings.NewReplacer("ID", in.ID, "KEY", key, "PLACE", p.Place).Replace(text))
+		}
+	}
+	return &explainOutput{x}, nil
+}
+
+func (s *Server) whyMessage(ctx context.Context, id, recipient string) (Explanation, error) {
+	m, err := s.message(ctx, id)
+	if err != nil {
+		return Explanation{}, err
+	}
+	sum, err := s.summary(ctx, &m, 0)
+	if err != nil {
+		return Explanation{}, s.problem(ctx, err)
+	}
+	core := &s.explain(ctx, []Message{m}, placesMax)[0]
+	sum.locate(&m, core, instant(time.Now()))
+	x := Explanation{Subject: "message " + sum.ID, More: core.view.More}
+	replies, settled, err := s.lastReplies(ctx, m.Envelope.ID, recipient)
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		return x, s.problem(ctx, fmt.Errorf("read recipients of %s: %w", id, err))
+	}
+	if recipient != "" {
+		x.Subject += ", recipient " + recipient
+	}
+	switch {
+	case len(settled) > 0:
+		x.Parts = []ExplanationPart{{Code: codeSettled, Text: settled, Replies: replies}}
+		return x, nil
+	case recipient != "" && replies == nil:
+		return x, huma.Error404NotFound("the message has no recipient " + clip(recipient))
+	}
+	x.Parts = s.messageParts(ctx, &sum, core)
+	if len(x.Parts) > 0 {
+		x.Parts[0].Replies = withText(replies)
+	}
+	return x, nil
+}
+
+// messageParts says why a message waits, place by place if it is in core.
+func (s *Server) messageParts(ctx context.Context, sum *Summary, core *whereabouts) (parts []ExplanationPart) {
+	plain := func(code string, at *time.Time, basis string) ExplanationPart {
+		return ExplanationPart{Code: code, Text: waitSentences[code], At: at, Basis: basis}
+	}
+	switch {
+	case sum.Waiting == 0 && sum.Wait != WaitRelease && sum.Wait != WaitRepair && sum.Damage == "":
+		return []ExplanationPart{plain(codeSettled, nil, "")}
+	case sum.Wait == WaitParked:
+		return []ExplanationPart{s.part("", &qmgr.WaitReason{Kind: core.view.Parked}, "")}
+	case sum.Wait == WaitBackoff:
+		return []ExplanationPart{plain(string(WaitBackoff), sum.Due, "the time of its next attempt, which its last one has set")}
+	case sum.Wait == WaitDate:
+		return []ExplanationPart{plain(string(WaitDate), sum.Until, "the date that its sender has given")}
+	case sum.Wait == WaitRelease:
+		p := plain(string(WaitRelease), sum.Until, "")
+		if p.At != nil {
+			p.Basis = "it is removed then, since it is not held by an operator"
+		}
+		if sum.Reason != "" {
+			p.Text += ": " + sum.Reason
+		}
+		return []ExplanationPart{p}
+	case sum.Wait != WaitCore:
+		return []ExplanationPart{plain(string(sum.Wait), nil, "")}
+	}
+	for i := range core.view.Places {
+		parts = append(parts, s.placePart(ctx, &core.view.Places[i]))
+	}
+	if core.view.Routing > 0 {
+		parts = append(parts, plain(codeRouting, nil, ""))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, plain(codeReading, nil, ""))
+	}
+	return parts
+}
+
+// placePart says why a message waits at one destination.
+func (s *Server) placePart(ctx context.Context, v *qmgr.PlaceView) ExplanationPart {
+	name := v.Transport + ":" + v.Nexthop
+	switch {
+	case v.Instead != (mail.Origin{}):
+		return ExplanationPart{Place: insteadOf(v.Instead), Code: codeDeferring, Text: waitSentences[codeDeferring]}
+	case v.WaitReason.Kind == qmgr.WaitNone:
+		return ExplanationPart{Place: name, Code: codeDelivering, Text: waitSentences[codeDelivering]}
+	}
+	p := s.part(name, &v.WaitReason, v.Transport)
+	s.measure(ctx, &p, v.Transport, v.Nexthop, &v.WaitReason)
+	if v.Sharing.Flows > 1 {
+		p.Ahead = append(p.Ahead, fmt.Sprintf("%d flows share the destination; its flow has %.1f %%, and at most %d deliveries of others start before its next one",
+			v.Sharing.Flows, float64(v.Sharing.Share)/10, v.Sharing.Turns))
+	}
+	return p
+}
+
+// part says what a wait reason is.
+func (s *Server) part(place string, o *qmgr.WaitReason, transport string) ExplanationPart {
+	w := waitReasonOf(o, transport)
+	p := ExplanationPart{Place: place, Code: w.Kind, Text: w.Text, At: w.Until}
+	if w.Until != nil {
+		p.Basis = "this wait ends then at the latest; another may follow"
+	}
+	if w.Key != "" {
+		p.Rule = &BindingRule{Key: w.Key}
+		if s.cfg.Configuration != nil {
+			p.Rule.Value, p.Rule.Origin = s.cfg.Configuration.Where(w.Key)
+		}
+	}
+	return p
+}
+
+// measure adds what waits at a destination, and estimates how long that takes.
+func (s *Server) measure(ctx context.Context, p *ExplanationPart, transport, nexthop string, o *qmgr.WaitReason) {
+	limited, cancel := context.WithTimeout(ctx, coreTimeout)
+	defer cancel()
+	v, held, err := s.scheduler.Destination(limited, transport, nexthop, DestinationsMax)
+	if err != nil || !held || v.Queue.Todo == 0 {
+		return
+	}
+	todo := v.Queue.Todo
+	text := fmt.Sprintf("%d deliveries of %d messages wait for this destination", todo, v.Messages)
+	if v.Oldest != 0 {
+		text += fmt.Sprintf(", the oldest since %s", wall(v.Oldest).Format(time.RFC3339))
+	}
+	p.Ahead = append(p.Ahead, text)
+	switch all, basis := drainTime(&v, o); {
+	case all <= 0 || all >= 365*24*time.Hour:
+	case p.At != nil:
+		p.Ahead = append(p.Ahead, fmt.Sprintf("they take about %s in all: %s", pauseText(all.Round(time.Second)), basis))
+	default:
+		at := time.Now().Add(all).UTC()
+		p.At, p.Basis = &at, "by then all that waits there has gone, if nothing changes: "+basis
+	}
+}
+
+// drainTime estimates the time until all that waits for a destination has gone; 0 if there is
+// nothing to base it on.
+func drainTime(v *qmgr.DestinationView, o *qmgr.WaitReason) (all time.Duration, basis string) {
+	todo := v.Queue.Todo
+	switch {
+	case o.Rate.N > 0:
+		return time.Duration(float64(todo) / float64(o.Rate.N) * float64(o.Rate.Per)), fmt.Sprintf("%d deliveries at %v", todo, o.Rate)
+	case o.Pause > 0:
+		return time.Duration(todo) * o.Pause, fmt.Sprintf("%d deliveries, %s apart", todo, pauseText(o.Pause))
+	}
+	var each time.Duration
+	hosts := 0
+	for i := range v.Hosts {
+		if k := &v.Hosts[i].Known; k.Service > 0 {
+			each, hosts = each+k.Service+k.RTT, hosts+1
+		}
+	}
+	open := max(v.Queue.Connections.Ready, min(v.Queue.Busy, v.Queue.Window))
+	if hosts == 0 || open == 0 {
+		return 0, ""
+	}
+	each /= time.Duration(hosts)
+	return time.Duration(todo) * each / time.Duration(open), fmt.Sprintf("%d deliveries over %d connections, each of which takes about %s", todo, open, each.Round(time.Millisecond))
+}
+
+func (s *Server) whyDestination(ctx context.Context, name string) (Explanation, error) {
+	found, err := s.destination(ctx, &destinationInput{Name: name, Limit: 1})
+	if err != nil {
+		return Explanation{}, err
+	}
+	d := &found.Body
+	x := Explanation{Subject: "destination " + d.Name}
+	limited, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	v, held, err := s.scheduler.Destination(limited, d.Transport, d.Nexthop, 1)
+	if err != nil {
+		return x, s.problem(ctx, fmt.Errorf("%w: %w", errCore, err))
+	}
+	if d.Reason != "" { // it is dead, and its mail was deferred
+		x.Parts = []ExplanationPart{{Place: d.Name, Code: qmgr.WaitDead.String(), Text: waitTexts[qmgr.WaitDead], At: d.Until, Replies: []LastReply{{Reply: d.Reason}}}}
+		if d.Until != nil {
+			x.Parts[0].Basis = "the time when it is tried again"
+		}
+		return x, nil
+	}
+	if !held || v.Queue.WaitReason.Kind == qmgr.WaitNone {
+		x.Parts = []ExplanationPart{{Place: d.Name, Code: codeDelivering, Text: "nothing waits for it"}}
+		if d.Busy > 0 {
+			x.Parts[0].Text = fmt.Sprintf("nothing waits for it; %d transactions are under way", d.Busy)
+		}
+		return x, nil
+	}
+	p := s.part(d.Name, &v.Queue.WaitReason, d.Transport)
+	s.measure(ctx, &p, d.Transport, d.Nexthop, &v.Queue.WaitReason)
+	if d.Failure != nil {
+		p.Replies = []LastReply{{Reply: d.Failure.Reply, At: &d.Failure.At}}
+	}
+	x.Parts = []ExplanationPart{p}
+	return x, nil
+}
+
+func (s *Server) whyFlow(ctx context.Context, name string) (Explanation, error) {
+	match, err := parsePatterns("flow", []string{name}, parseGlob)
+	if err != nil {
+		return Explanation{}, invalid("query", err)
+	}
+	list, err := ask(ctx, func(ctx context.Context) (qmgr.FlowList, error) {
+		return s.scheduler.Flows(ctx, qmgr.FlowQuery{Most: 1, Match: func(f mail.Flow) bool { return match.match(f.Flow) }})
+	})
+	if err != nil {
+		return Explanation{}, s.problem(ctx, err)
+	}
+	if len(list.Flows) == 0 {
+		return Explanation{}, huma.Error404NotFound("no flow " + clip(name) + " has mail in core, or had some lately")
+	}
+	f := &list.Flows[0]
+	x := Explanation{Subject: fmt.Sprintf("flow %s of tenant %s, class %s", f.Flow.Flow, f.Flow.Tenant, f.Flow.Class), More: f.More}
+	for i := range f.Places {
+		at := &f.Places[i]
+		limited, cancel := context.WithTimeout(ctx, coreTimeout)
+		v, held, err := s.scheduler.Destination(limited, at.Transport, at.Nexthop, 1)
+		cancel()
+		if err == nil && held && at.Waiting > 0 {
+			x.Parts = append(x.Parts, s.placePart(ctx, &qmgr.PlaceView{Transport: at.Transport, Nexthop: at.Nexthop, Waiting: at.Waiting, Busy: at.Busy,
+				WaitReason: v.Queue.WaitReason, Sharing: at.Sharing}))
+		}
+	}
+	if len(x.Parts) == 0 {
+		x.Parts = []ExplanationPart{{Code: codeDelivering, Text: fmt.Sprintf("nothing of it waits; %d transactions are under way", f.Busy)}}
+	}
+	return x, nil
+}
+
+// repliesMax is the maximum number of different replies in an explanation, and
+// repliesLook the number of recipients that are looked at for them.
+const (
+	repliesMax  = 5
+	repliesLook = 1000
+)
+
+// lastReplies returns different last replies for recipients that wait. For one recipient it
+// returns that recipient's, which may be empty, or nil if there is no such recipient; settled
+// says what has become of it if it does not wait.
+func (s *Server) lastReplies(ctx context.Context, id mail.QueueID, recipient string) (replies []LastReply, settled string, err error) {
+	query := RecipientQuery{Max: repliesLook, Waiting: recipient == ""}
+	for seen := 0; ; {
+		list, err := s.store.Recipients(ctx, id, query)
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range list.Recipients {
+			r := &list.Recipients[i]
+			if recipient != "" && !strings.EqualFold(string(r.Recipient.Address), recipient) {
+				continue
+			}
+			one := LastReply{Recipient: string(r.Recipient.Address), Reply: r.Outcome.Reply.Said().Lines(), By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At)}
+			if recipient != "" {
+				if r.Outcome.Result.Settled() {
+					settled = "this recipient does not wait: " + r.Outcome.Result.String()
+				}
+				return []LastReply{one}, settled, nil
+			}
+			if one.Reply != "" && len(replies) < repliesMax && !said(replies, one.Reply) {
+				replies = append(replies, one)
+			}
+		}
+		if seen += len(list.Recipients); !list.More || recipient == "" && (len(replies) == repliesMax || seen >= repliesLook) {
+			return replies, "", nil
+		}
+		query.From = list.Next
+	}
+}
+
+func said(replies []LastReply, text string) bool {
+	for i := range replies {
+		if replies[i].Reply == text {
+			return true
+		}
+	}
+	return false
+}
+
+// withText leaves out replies that say nothing, as that of a recipient that was not tried yet.
+func withText(replies []LastReply) (some []LastReply) {
+	for _, r := range replies {
+		if r.Reply != "" {
+			some = append(some, r)
+		}
+	}
+	return some
+}
