@@ -88,11 +88,11 @@ func at(all []Change, i int) any {
 // match what the program does.
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
-	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c), c.Remote.Tokens,
+	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c), c.Remote.Tokens, c.Log.Level,
 		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.RouteFiles, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses, c.Feedback, c.TLSReports, c.VERP, c.VERPRules(), milters(c)}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup, c.Maildrop,
-		c.Log, d.Grace, d.Readers, c.DKIM.Concurrency, c.Remote.Listen, c.Remote.TLS,
+		c.Log.Format, d.Grace, d.Readers, c.DKIM.Concurrency, c.Remote.Listen, c.Remote.TLS,
 	}
 	for _, name := range bothKeys(c.Transports, nil) {
 		started = append(started, c.Transports[name].Type)

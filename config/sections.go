@@ -73,7 +73,7 @@ func allSections() []section {
 		{"Name servers", tableDNS, "DNS queries, and how long their answers are cached.", dnsParameters()},
 		{"Reports on TLS", tableTLSReports, "Reports to domains that ask how TLS with their hosts fares (TLSRPT); see docs/tls-reports.md.", tlsReportParameters()},
 		{"The spool", tableSpool, "Storage of messages on disk.", restarting(spoolParameters())},
-		{"Logging", tableLog, "Records written to standard error.", restarting(logParameters())},
+		{"Logging", tableLog, "Records written to standard error.", logParameters()},
 	}
 }
 
@@ -198,6 +198,6 @@ func logParameters() []parameter[Config] {
 		define("format", words(word[LogFormat]{"text", LogText}, word[LogFormat]{"json", LogJSON}),
 			func(c *Config) *LogFormat { return &c.Log.Format }, LogText,
 			"The format of records: key=value text, or one JSON object per line.",
-			"Set it to json if a program reads the log."),
+			"Set it to json if a program reads the log.").onRestart(),
 	}
 }

@@ -95,6 +95,7 @@ type Daemon struct {
 // Options are the arguments of a daemon besides its configuration.
 type Options struct {
 	Log        *slog.Logger
+	Level      *slog.LevelVar // the lowest level that Log writes, which a reload changes; nil: it stays
 	Version    string
 	Listeners  []net.Listener // instead of those in the configuration (systemd); none: those
 	Machine    machine.Limits // the limits of this process

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net/netip"
 	"os"
@@ -194,6 +195,11 @@ func TestReload(t *testing.T) {
 	r.d.reloadFile(load)
 	if r.log.count("configuration reloaded") != 3 || r.log.count("some changes need a restart", "smtpd_banner") != 2 {
 		t.Error("the log says that smtpd_banner needs a restart although it is as the daemon started with it")
+	}
+	level := new(slog.LevelVar)
+	r.d.options.Level = level
+	if _, err := r.d.reload(configure(t, dir, "log.level = \"warn\"\n"+routes("d.test", second.address, "waits.test", second.address))); err != nil || level.Level() != slog.LevelWarn {
+		t.Errorf("the level of the log after a reload: %v, %v", level.Level(), err)
 	}
 }
 

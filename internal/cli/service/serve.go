@@ -5,6 +5,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -66,7 +67,9 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 		return err
 	}
 	machine.KeepPrivate()
-	log, closeLog := logging.New(os.Stderr, cfg.Log.Level, cfg.Log.Format == config.LogJSON)
+	level := new(slog.LevelVar)
+	level.Set(cfg.Log.Level)
+	log, closeLog := logging.New(os.Stderr, level, cfg.Log.Format == config.LogJSON)
 	defer closeLog()
 	handedOver, err := activation.Listeners()
 	if err != nil {
@@ -76,7 +79,7 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 	if err != nil {
 		return err
 	}
-	d, err := daemon.New(cfg, daemon.Options{Log: log, Version: version.String(), Listeners: handedOver, Machine: machine.Own(), Tracer: tracer, LastWords: closeLog})
+	d, err := daemon.New(cfg, daemon.Options{Log: log, Level: level, Version: version.String(), Listeners: handedOver, Machine: machine.Own(), Tracer: tracer, LastWords: closeLog})
 	if err != nil {
 		code, hint := codeOfStart(err)
 		return exit.New(code, err, hint)

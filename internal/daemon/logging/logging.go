@@ -11,8 +11,8 @@ import (
 )
 
 // New returns the program's log and a function that writes out what is
-// still in memory.
-func New(w io.Writer, level slog.Level, asJSON bool) (*slog.Logger, func()) {
+// still in memory. The level may change at any time, as a slog.LevelVar does.
+func New(w io.Writer, level slog.Leveler, asJSON bool) (*slog.Logger, func()) {
 	out := newLogWriter(w)
 	options := &slog.HandlerOptions{Level: level}
 	if asJSON {
