@@ -50,7 +50,7 @@ func acmeParameters() []parameter[Config] {
 		define("acme_key", words(word[acme.KeyType]{"ecdsa", acme.ECDSA}, word[acme.KeyType]{"rsa", acme.RSA}), func(c *Config) *acme.KeyType { return &c.ACME.Keys }, acme.ECDSA,
 			"The algorithm of the certificate's key.",
 			"Set it to rsa if old servers that must send you mail cannot use others."),
-		define("acme_ca_file", optional(filePath(), "for those of the system"), func(c *Config) *string { return &c.ACME.CAFile }, "",
+		define("acme_ca_file", optional(filePath("/etc/posthaste/authority.pem"), "for those of the system"), func(c *Config) *string { return &c.ACME.CAFile }, "",
 			"The PEM file with the root certificates that are trusted for the server of acme_directory.",
 			"Set it for an authority of your own."),
 	}

@@ -29,14 +29,14 @@ func (r *Remote) Secure(a netip.AddrPort) bool {
 func remoteParameters() []parameter[Config] {
 	return []parameter[Config]{
 		define("admin_listen", list(listener(), "addresses"), func(c *Config) *[]netip.AddrPort { return &c.Remote.Listen }, []netip.AddrPort{},
-			"The addresses and ports where the administration API is served by HTTP to programs with a token; it is always on admin_socket, where operators need none.",
-			"Set it to such as \"127.0.0.1:8025\" if programs of this machine, or with TLS of others, are to look at the queue or to change it.").onRestart(),
-		define("admin_tokens", optional(filePath(), "for none"), func(c *Config) *string { return &c.Remote.Tokens }, "",
+			"The addresses and ports on which the administration API is served by HTTP to programs that have a token. The API is also on admin_socket, whether or not this is set; there, no token is needed.",
+			"Set it to an address such as \"127.0.0.1:8025\" if programs on this machine must see or change the queue, or to another address, with TLS, for programs on other machines.").onRestart(),
+		define("admin_tokens", optional(filePath("/etc/posthaste/tokens"), "for none"), func(c *Config) *string { return &c.Remote.Tokens }, "",
 			"The file with the hashes of the tokens for admin_listen, which \"posthaste token\" makes and changes; only its owner or the service's group may be able to read it, and a reload reads it again.",
 			"Set it with admin_listen."),
 		define("admin_tls", words(word[RemoteTLS]{"auto", RemoteTLSAuto}, word[RemoteTLS]{"never", RemoteTLSNever}), func(c *Config) *RemoteTLS { return &c.Remote.TLS }, RemoteTLSAuto,
-			"The use of TLS on the addresses of admin_listen: auto uses it on all but loopback addresses, with the certificates of [[certificate]] or acme_names, never on none.",
-			"Set it to never if a proxy in front speaks TLS, or the network is private; tokens can be read on the way then.").onRestart(),
+			"The use of TLS on the addresses of admin_listen. With auto, all but loopback addresses use it, with the certificates of [[certificate]] or acme_names; with never, no address uses it.",
+			"Set it to never only if a proxy in front of this host speaks TLS, or if the network is private, since otherwise tokens could be read on the way.").onRestart(),
 	}
 }
 

@@ -31,7 +31,7 @@ type ListenerAuth struct {
 
 func loginParameters() []parameter[Config] {
 	return []parameter[Config]{
-		define("users", optional(filePath(), "for none"), func(c *Config) *string { return &c.Logins.Users }, "",
+		define("users", optional(filePath("/etc/posthaste/users"), "for none"), func(c *Config) *string { return &c.Logins.Users }, "",
 			"The file of the users who may log in, which \"posthaste user\" makes and changes; it is read again when it has changed.",
 			"Set it to let mail programs log in on listeners of purpose submission and submissions."),
 		define("smtpd_sender_login_maps", list(senderLogin(), "senders with their users"), func(c *Config) *[]string { return &c.Logins.SenderLogins }, []string{},

@@ -26,10 +26,10 @@ type ListenerTLS struct {
 
 // certificateParameters is the table of the parameters of [[certificate]].
 var certificateParameters = []parameter[certificate.Pair]{
-	define("cert", filePath(), func(p *certificate.Pair) *string { return &p.Cert }, "",
+	define("cert", filePath("/etc/posthaste/cert.pem"), func(p *certificate.Pair) *string { return &p.Cert }, "",
 		"The PEM file with the certificate of this server, followed by those of the authorities between it and the root.",
 		"Set it to the file that your authority's client writes, such as fullchain.pem."),
-	define("key", filePath(), func(p *certificate.Pair) *string { return &p.Key }, "",
+	define("key", filePath("/etc/posthaste/key.pem"), func(p *certificate.Pair) *string { return &p.Key }, "",
 		"The PEM file with the private key of the certificate, which must not be readable by all users.",
 		"Set it to the file that your authority's client writes, such as privkey.pem; a file with both may be given twice."),
 }

@@ -32,9 +32,9 @@ var credentialParameters = []parameter[writtenCredential]{
 		"The user.", "Set it for every credential."),
 	define("password", secret(), func(c *writtenCredential) *credential.Secret { return &c.Password }, credential.Secret{},
 		"The password.", "Set it unless it is in a file of its own, or there are tokens."),
-	define("password_file", secretPath(), func(c *writtenCredential) *string { return &c.passwordFile }, "",
+	define("password_file", secretPath("/etc/posthaste/relay.password"), func(c *writtenCredential) *string { return &c.passwordFile }, "",
 		"The file that has the password in its first line.", "Set it to keep the password apart."),
-	define("token_file", secretPath(), func(c *writtenCredential) *string { return &c.Token.File }, "",
+	define("token_file", secretPath("/run/posthaste/relay.token"), func(c *writtenCredential) *string { return &c.Token.File }, "",
 		"The file that has an OAuth 2.0 access token in its first line.", "Set it if another program renews the token."),
 	define("token_command", list(anyText("argument", ""), "arguments"), func(c *writtenCredential) *[]string { return &c.Token.Command }, nil,
 		"The program that prints an access token, and its arguments.", "Set it if a program makes tokens on request."),
@@ -71,9 +71,9 @@ func secret() kind[credential.Secret] {
 	}}
 }
 
-// secretPath is the path of a file with secrets.
-func secretPath() kind[string] {
-	return text("path", `such as "/etc/posthaste/credentials.toml", or "systemd:NAME" for a credential of the service`, func(s string) (message, hint string) {
+// secretPath is the path of a file with secrets. A message quotes such as an example of one.
+func secretPath(such string) kind[string] {
+	return text("path", "such as "+tomlfile.QuoteText(such)+`, or "systemd:NAME" for a credential of the service`, func(s string) (message, hint string) {
 		if !secretfile.ValidPath(s) {
 			return "this is neither an absolute path nor the name of a credential of the service", "the program may be started in any directory"
 		}

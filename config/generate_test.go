@@ -14,7 +14,9 @@ func example() string {
 	b.WriteString("# Configuration of Posthaste. Every parameter is listed with its default; remove the\n# \"#\" in front of one to change it. \"posthaste config check\" finds mistakes.\n#\n# Times are written as \"30s\", \"5m\", \"2h30m\", \"5d\"; sizes as 10240000, \"64K\", \"10M\".\n# Parameters that belong to no table must come before the first [table].\n")
 	standard := Default(Environment{})
 	for _, s := range sections {
-		fmt.Fprintf(&b, "\n#\n# %s. %s\n#\n", s.title, s.intro)
+		b.WriteString("\n#\n")
+		writeComment(&b, s.title+". "+s.intro)
+		b.WriteString("#\n")
 		if s.table != tableTop {
 			fmt.Fprintf(&b, "\n#[%s]\n", s.table)
 		}

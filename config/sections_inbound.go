@@ -47,7 +47,7 @@ func inboundParameters() []parameter[Config] {
 			"The check of recipients at RCPT, for clients on TCP. With route, a recipient is refused if mail for its domain cannot be sent anywhere; with callout, also if its mail server, when asked, would refuse it. A client gets 450 if the answer is not available in time.",
 			"Set it to route if clients can correct an address, or if senders are strangers to whom no mail should be returned; set it to callout only in front of your own servers that know their recipients, since others may take it for an attack."),
 		define("verify_limit", integer(limit[int]{min: 1, max: 100_000}), func(c *Config) *int { return &c.SMTPD.Verify.Limit }, 10,
-			"The number of verification lookups in progress at once, which never use more than half of lookup_limit. The number of call-outs in progress at once has the same limit, but is counted separately.",
+			"The number of verification lookups in progress at once; they never use more than half of lookup_limit. The number of call-outs in progress at once has the same limit, but is counted separately.",
 			"Raise it if clients often get 450 because a recipient could not be verified."),
 		define("verify_network_limit", integer(limit[int]{min: 1, max: 100_000}), func(c *Config) *int { return &c.SMTPD.Verify.NetworkLimit }, 2,
 			"The number of verification lookups in progress at once for the clients of one network, an IPv4 /24 or IPv6 /64. The number of their call-outs has the same limit, but is counted separately.",

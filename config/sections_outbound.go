@@ -13,7 +13,7 @@ func routingParameters() []parameter[Config] {
 		define("relayhost", optional(nexthops(), "for none"), func(c *Config) *string { return &c.RelayHost }, "",
 			"The server for all mail that no route sends elsewhere.",
 			"Set it if mail must go through the server of a provider or company."),
-		define("credentials", optional(secretPath(), "for none"), func(c *Config) *string { return &c.Credentials }, "",
+		define("credentials", optional(secretPath("/etc/posthaste/credentials.toml"), "for none"), func(c *Config) *string { return &c.Credentials }, "",
 			"The file with the users and passwords, or access tokens, with which this host authenticates to other servers (see docs/authentication-sending.md); only its owner or the service's group may be able to read it, and a reload reads it again.",
 			"Set it if relayhost, or another server that mail is sent through, demands authentication."),
 		routeFileParameters()[0], routeFileParameters()[1],

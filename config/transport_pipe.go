@@ -44,9 +44,7 @@ func programs() []parameter[Transport] {
 
 // directory is the path of a directory.
 func directory() kind[string] {
-	k := filePath()
-	k.form = `such as "/var/mail"`
-	return k
+	return filePath("/var/mail")
 }
 
 // commandLine is a program and its arguments.

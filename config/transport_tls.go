@@ -27,13 +27,13 @@ func protection() []parameter[Transport] {
 		transportParameter("tls_fingerprints", list(fingerprint(), "digests"), func(t *Transport) *[]string { return &t.SMTP.Policy.Fingerprints },
 			"The SHA-256 digests that are accepted with tls_security_level fingerprint: that of the server's certificate, or of its public key, must be one of them.",
 			"Set it for your own servers with self-signed certificates; openssl x509 -in cert.pem -noout -sha256 -fingerprint prints the digest of one.").from("smtp_tls_fingerprints"),
-		transportParameter("tls_ca_file", optional(filePath(), "for the system's"), func(t *Transport) *string { return &t.SMTP.TLS.CAFile },
+		transportParameter("tls_ca_file", optional(filePath("/etc/posthaste/authority.pem"), "for the system's"), func(t *Transport) *string { return &t.SMTP.TLS.CAFile },
 			"The file of the authorities that may have signed a server's certificate, in PEM form.",
 			"Set it for an internal network with an authority of its own.").from("smtp_tls_ca_file"),
-		transportParameter("tls_cert_file", optional(filePath(), "for none"), func(t *Transport) *string { return &t.SMTP.TLS.CertFile },
+		transportParameter("tls_cert_file", optional(filePath("/etc/posthaste/cert.pem"), "for none"), func(t *Transport) *string { return &t.SMTP.TLS.CertFile },
 			"The file of our certificate and the authorities that have signed it, in PEM form, for servers that ask for one.",
 			"Set it if a relay knows you by your certificate.").from("smtp_tls_cert_file"),
-		transportParameter("tls_key_file", optional(filePath(), "if it is in tls_cert_file"), func(t *Transport) *string { return &t.SMTP.TLS.KeyFile },
+		transportParameter("tls_key_file", optional(filePath("/etc/posthaste/key.pem"), "if it is in tls_cert_file"), func(t *Transport) *string { return &t.SMTP.TLS.KeyFile },
 			"The file of the private key of tls_cert_file, which only its owner may be able to read.",
 			"Set it if the key is in a file of its own.").from("smtp_tls_key_file"),
 		transportParameter("requiretls", flag(), func(t *Transport) *bool { return &t.SMTP.RequireTLS },
@@ -75,9 +75,9 @@ func fingerprint() kind[string] {
 	})
 }
 
-// filePath is the absolute path of a file.
-func filePath() kind[string] {
-	return text("path", `such as "/etc/posthaste/cert.pem"`, func(s string) (message, hint string) {
+// filePath is the absolute path of a file. A message quotes such as an example of one.
+func filePath(such string) kind[string] {
+	return text("path", "such as "+tomlfile.QuoteText(such), func(s string) (message, hint string) {
 		if !strings.HasPrefix(s, "/") {
 			return tomlfile.QuoteText(s) + " is not an absolute path", "write it from the root: the program may be started in any directory"
 		}

@@ -56,7 +56,7 @@ func verpParameters() []parameter[Config] {
 		define("disable_verp_bounces", flag(), func(c *Config) *bool { return &c.VERP.OneReport }, false,
 			"Whether failures of a message with VERP senders are reported to the original sender, in one report on all recipients. Otherwise, each recipient is reported separately, to its VERP sender. Reports on delays and successes always go to the original sender.",
 			"Set it to true if the program that reads the reports parses them, and a report for each recipient is too many."),
-		define("verp_secret_file", optional(secretPath(), "for none"), func(c *Config) *string { return &c.VERP.SecretFile }, "",
+		define("verp_secret_file", optional(secretPath("/etc/posthaste/verp.secret"), "for none"), func(c *Config) *string { return &c.VERP.SecretFile }, "",
 			"The file with the secrets for the tags in VERP senders, one on each line, with at least 16 characters each. New tags are made with the first secret, and tags of all secrets are valid. Only the file's owner or the service's group may be able to read it. A reload reads it again.",
 			"Set it to recognize forged bounces (docs/verp.md); to replace a secret, add the new one above it, and remove the old one after some weeks."),
 	}

@@ -63,9 +63,10 @@ func newAddCommand() *cobra.Command {
 		Use:        "add NAME",
 		SuggestFor: []string{"create", "new", "issue"},
 		Short:      "Make a token and print it",
-		Long: `Make a token and print it, this once: the file has only its hash. NAME is shown in the log
-with every order that is given with the token. The scope read lets a program look at
-everything, the contents of mail among it; operate lets it also give orders.
+		Long: `Make a token and print it. It cannot be printed again, because the file has only its hash.
+NAME is shown in the log with every order that is given with the token. With the scope read,
+a program may look at everything, including the contents of mail; with operate, it may also
+give orders.
 
 If the file does not exist, it is made, readable by its owner only. If root makes it for a
 daemon that runs as another user, it is also readable by the group of the queue directory.`,
@@ -100,7 +101,7 @@ daemon that runs as another user, it is also readable by the group of the queue 
 	}
 	at.flags(cmd.Flags())
 	cmd.Flags().StringVar(&scope, "scope", "read", "what the token allows: `read` or operate")
-	cmd.Flags().StringVar(&expires, "expires", "", "the `time` after which it is not valid any more, such as 30d; by default it always is")
+	cmd.Flags().StringVar(&expires, "expires", "", "the `time` after which the token is no longer valid, such as 30d (default: no limit)")
 	return cmd
 }
 
@@ -109,7 +110,7 @@ func newListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "list",
 		SuggestFor: []string{"ls", "show"},
-		Short:      "List the names of the tokens, what they allow, and until when",
+		Short:      "List the tokens with their names, scopes and ends",
 		Args:       cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, _, err := at.path()
