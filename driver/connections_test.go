@@ -27,6 +27,7 @@ type town struct {
 	tiers  [][]mail.Host
 	hosts  map[string]*resident // by name
 	dials  []string             // names, in order
+	asked  []string             // what was demanded of these connections
 	broken int                  // number of dials whose context ended
 	open   int
 	most   int // open at once
@@ -66,7 +67,7 @@ func (x *town) Hosts(context.Context, string, string) (mail.HostSet, mail.Reply)
 func (x *town) Dial(ctx context.Context, o mail.Opening) (driver.Connection, mail.OpenedConnection) {
 	x.mu.Lock()
 	r := x.hosts[o.Host.Name]
-	x.dials = append(x.dials, o.Host.Name)
+	x.dials, x.asked = append(x.dials, o.Host.Name), append(x.asked, o.Security)
 	r.dialled = time.Now()
 	refuses, answers := r.refuses, r.answers
 	x.mu.Unlock()

@@ -37,6 +37,8 @@ type world struct {
 	halfway []mail.Arrival
 	// looking is the number of lookups under way, lookingMost its maximum.
 	looking, lookingMost atomic.Int64
+	// logins are the labels of credentials by sender.
+	logins map[mail.Address]string
 	// deliver decides how a delivery ends; nil accepts everything.
 	deliver func(ctx context.Context, d mail.Delivery) mail.DeliveryResult
 }
@@ -188,23 +190,26 @@ func (w *world) Apply(_ context.Context, changes []mail.Change) ([]mail.Changed,
 	return out, nil
 }
 
-func (w *world) Route(_ mail.Address, _ mail.TLSRequest, recipients []mail.Recipient) []mail.Route {
+func (w *world) Route(sender mail.Address, _ mail.TLSRequest, recipients []mail.Recipient) []mail.Route {
 	routes := make([]mail.Route, len(recipients))
 	for i, r := range recipients {
 		routes[i] = mail.Route{Transport: "smtp", Nexthop: r.Address.Domain(), NeedsLookup: strings.HasPrefix(r.Address.Domain(), "far")}
+		if routes[i].NeedsLookup {
+			routes[i].Credential = w.logins[sender]
+		}
 	}
 	return routes
 }
 
-// Lookup takes a second for every domain, unless it is canceled.
-func (w *world) Lookup(ctx context.Context, to mail.Route, _ mail.TLSRequest) mail.Route {
+// Lookup takes a second for every domain, unless it is canceled. Its answer demands what the question has.
+func (w *world) Lookup(ctx context.Context, to mail.Route, asked mail.TLSRequest) mail.Route {
 	if now := w.looking.Add(1); now > w.lookingMost.Load() {
 		w.lookingMost.Store(now)
 	}
 	defer w.looking.Add(-1)
 	select {
 	case <-time.After(time.Second):
-		return mail.Route{Transport: to.Transport, Nexthop: to.Nexthop, Site: "{mx.far.test}"}
+		return mail.Route{Transport: to.Transport, Nexthop: to.Nexthop, Site: "{mx.far.test}", Security: to.Credential + asked.String()}
 	case <-ctx.Done():
 		return mail.Route{Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3}, Text: "cut off"}}
 	}

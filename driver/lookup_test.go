@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -47,6 +48,41 @@ func TestLookups(t *testing.T) {
 		}
 		if w.count() != 0 {
 			t.Errorf("%d messages are left after the time that 50 lookups take, ten at once", w.count())
+		}
+		stop()
+	})
+}
+
+// A lookup is for the credential of the mail's sender and for what the mail asks of its way, which are in the demand that it
+// returns: otherwise mail would use a connection of another login, or one without.
+func TestLookupsByDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.logins = map[mail.Address]string{"mia@x.test": "mia~1", "ben@x.test": "ben~2"}
+		demands := make(chan string, 4)
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+			demands <- string(d.Envelope.Sender) + " " + d.Security
+			return all(d, mail.Delivered)
+		}
+		d, stop := w.start(t, driver.Config{Qmgr: qmgr.Config{RoutesBySender: true}})
+		for i, from := range []mail.Address{"mia@x.test", "ben@x.test", "", "mia@x.test"} {
+			a := w.store(mail.QueueID(i+1), "u@far.test")
+			a.Envelope.Sender = from
+			if i == 3 {
+				a.Envelope.TLS = mail.TLSRequired
+			}
+			d.Arrived(a)
+		}
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		close(demands)
+		got := slices.Sorted(func(yield func(string) bool) {
+			for s := range demands {
+				yield(s)
+			}
+		})
+		if want := []string{" ", "ben@x.test ben~2", "mia@x.test mia~1", "mia@x.test mia~1required"}; !slices.Equal(got, want) {
+			t.Errorf("deliveries are %q, want %q", got, want)
 		}
 		stop()
 	})
@@ -105,6 +141,28 @@ func TestStopDuringLookups(t *testing.T) {
 		if m := w.messages[1]; m == nil || m.envelope.Attempts != 0 || m.place.Area != mail.AreaIncoming {
 			t.Errorf("the message is now %+v", m)
 		}
+	})
+}
+
+// A call-out uses connections of the login that mail of the sender would use, whether or not the route is known.
+func TestCallOutByDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, x := newWorld(), newTown([]string{"mx1"})
+		d, err := driver.New(driver.Config{Seed: 1, Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": {Agents: qmgr.AgentsConnections}}}},
+			driver.Ports{Spool: w, Router: w, Finder: w, Reporter: w, Connector: x, Agent: func(string) driver.Agent { return w }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, d)
+		for _, to := range []mail.Route{{Transport: "smtp", Nexthop: "far.test", NeedsLookup: true, Credential: "mia~1"}, {Transport: "smtp", Nexthop: "near.test", Security: "ben~2"}} {
+			if r := d.CallOut(t.Context(), netip.MustParseAddr("192.0.2.1"), mail.Address("u@"+to.Nexthop), to); !r.IsZero() {
+				t.Errorf("%+v: %v", to, r)
+			}
+		}
+		if want := []string{"mia~1", "ben~2"}; !slices.Equal(x.asked, want) {
+			t.Errorf("the connections demand %q, want %q", x.asked, want)
+		}
+		stop()
 	})
 }
 

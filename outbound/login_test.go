@@ -435,18 +435,25 @@ func TestLoginExcludesFallbackRelays(t *testing.T) {
 		{Name: "office", User: theUser, For: []string{"example.net"}, Password: credential.NewSecret(thePass)},
 		{Name: "mia", User: theUser, For: []string{"mia.example"}, Senders: []string{"mia@example.com"}, Password: credential.NewSecret(thePass)},
 	}, "")
-	if err != nil {
+	rest, restErr := credential.NewTable([]credential.Credential{{Name: "rest", User: theUser, For: []string{"*"}, Password: credential.NewSecret(thePass)}}, "")
+	if err := errors.Join(err, restErr); err != nil {
 		t.Fatal(err)
 	}
-	hosts := hostsByName{}
-	c, err := New(Config{Hello: "me.test", Credentials: table, Trusted: []string{"example.net", "mia.example", "example.org", "[fallback.test]"},
-		Transports: map[string]TransportConfig{"smtp": {FallbackRelays: []string{"[fallback.test]"}}}}, hosts, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for nexthop, want := range map[string]int{"example.net": 1, "mia.example": 1, "example.org": 2} {
-		if set, why := c.Hosts(t.Context(), "smtp", nexthop); len(set.Tiers) != want {
-			t.Errorf("%s has %d tiers, want %d: %v", nexthop, len(set.Tiers), want, why)
+	for _, row := range []struct {
+		table   *credential.Table
+		nexthop string
+		want    int
+	}{
+		{table, "example.net", 1}, {table, "mia.example", 1}, {table, "example.org", 2},
+		{rest, "example.org", 1}, {rest, "domain.test", 2}, // "*" is not for the domains of recipients
+	} {
+		c, err := New(Config{Hello: "me.test", Credentials: row.table, Trusted: []string{"example.net", "mia.example", "example.org", "[fallback.test]"},
+			Transports: map[string]TransportConfig{"smtp": {FallbackRelays: []string{"[fallback.test]"}}}}, hostsByName{}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if set, why := c.Hosts(t.Context(), "smtp", row.nexthop); len(set.Tiers) != row.want {
+			t.Errorf("%s has %d tiers, want %d: %v", row.nexthop, len(set.Tiers), row.want, why)
 		}
 	}
 }

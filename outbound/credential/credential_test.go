@@ -162,10 +162,13 @@ func TestTableBySender(t *testing.T) {
 	if !table.BySender() || simple.BySender() || none.BySender() || none.Any("a.example", true) {
 		t.Error("whether senders count")
 	}
-	changed, _ := NewTable(append([]Credential{of("mia2", all[1].Senders, "relay.example")}, all[2:]...), "+")
+	changed, _ := NewTable(append([]Credential{all[0], of("mia2", all[1].Senders, "relay.example")}, all[2:]...), "+")
 	again, _ := NewTable(all, "+")
 	if !table.Same(again) || table.Same(changed) || table.Same(plain) || table.Same(none) || none.Same(table) || !none.Same(nil) {
 		t.Error("which tables are the same")
+	}
+	if _, err := NewTable([]Credential{of("a", []string{"@a.example", "@A.example"}, "b.example", "B.example")}, ""); err != nil {
+		t.Errorf("a credential that says twice for whom it is: %v", err)
 	}
 	if _, err := NewTable([]Credential{of("a", []string{"@a.example"}, "*"), of("b", []string{"x@b.example", "@A.example"}, "c.example", "*")}, ""); err == nil || !strings.Contains(err.Error(), "a is for * and @a.example, too") {
 		t.Errorf("two credentials for one sender: %v", err)

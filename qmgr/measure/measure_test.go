@@ -158,17 +158,22 @@ func TestLoad(t *testing.T) {
 	table.Changed(nil, 10)
 	both := rest(-2*time.Hour, time.Hour)
 	both.Lower = lower(-2*time.Hour, 0).Lower
+	endless := rest(1000*time.Hour, 0)
+	endless.Rest.Until = mail.Never
 	taken := table.Load([]Known{
 		{to("kept"), rest(-time.Hour, 5*time.Hour)},
 		{to("over"), rest(-7*time.Hour, -time.Hour)},
 		{to("half"), both},
 		{to("ahead"), rest(1000*time.Hour, 1006*time.Hour)},
+		{to("endless"), endless},
+		{to("low"), lower(1000*time.Hour, 1001*time.Hour)},
 		{to("present"), rest(0, time.Hour)},
 	}, at(0))
-	if want := []Key{to("ahead"), to("half"), to("kept")}; !slices.Equal(taken, want) {
+	endless.Rest.Since = at(0)
+	if want := []Key{to("ahead"), to("endless"), to("half"), to("kept"), to("low")}; !slices.Equal(taken, want) {
 		t.Errorf("taken are %v, want %v", taken, want)
 	}
-	for k, want := range map[string]Record{"kept": rest(-time.Hour, 5*time.Hour), "over": {}, "half": rest(-2*time.Hour, time.Hour), "ahead": rest(0, 6*time.Hour), "present": rest(0, time.Minute)} {
+	for k, want := range map[string]Record{"kept": rest(-time.Hour, 5*time.Hour), "over": {}, "half": rest(-2*time.Hour, time.Hour), "ahead": rest(0, 6*time.Hour), "endless": endless, "low": lower(0, time.Hour), "present": rest(0, time.Minute)} {
 		if got := table.Get(to(k)); got != want {
 			t.Errorf("%s: %+v, want %+v", k, got, want)
 		}
@@ -178,7 +183,7 @@ func TestLoad(t *testing.T) {
 	for _, c := range table.Changed(nil, 10) {
 		saved[c.Key.Name] = c.Gone
 	}
-	if want := map[string]bool{"over": true, "half": false, "ahead": false}; !maps.Equal(saved, want) {
+	if want := map[string]bool{"over": true, "half": false, "ahead": false, "endless": false, "low": false}; !maps.Equal(saved, want) {
 		t.Errorf("saved is %v, want %v", saved, want)
 	}
 }
@@ -201,7 +206,7 @@ func TestLoadTooMany(t *testing.T) {
 func TestRandomChanges(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	table, saved := newTable(20), map[Key]Record{}
-	now := time.Duration(0)
+	now, compared := time.Duration(0), 0
 	fetch := func(most int) {
 		for _, c := range table.Changed(nil, most) {
 			if saved[c.Key] = c.Record; c.Gone {
@@ -228,17 +233,40 @@ func TestRandomChanges(t *testing.T) {
 			r = table.Get(k)
 		case 6:
 			fetch(random.Intn(5))
+		case 7:
+			fetch(1000)
+			have := map[Key]Record{}
+			for _, k := range table.All() {
+				have[k.Key] = k.Record
+			}
+			if compared += len(have); !maps.Equal(have, saved) {
+				t.Fatalf("saved are %v, and there are %v", saved, have)
+			}
 		}
 		table.Put(k, r)
 		table.Check()
 	}
-	fetch(1000)
-	have := map[Key]Record{}
-	for _, k := range table.All() {
-		have[k.Key] = k.Record
+	if compared == 0 {
+		t.Error("there was nothing to compare")
 	}
-	if !maps.Equal(have, saved) || len(have) == 0 {
-		t.Errorf("%d are saved and %d there are", len(saved), len(have))
+}
+
+// What no version of this program has written is not read.
+func TestMalformed(t *testing.T) {
+	for _, text := range []string{"", "1", "2 rest 5 7 0 0 0 0 \"\" \"\" \"\"", `1 lower 0 7 1 0 0 "r"`, `1 lower 7 7 1 0 0 "r"`, `1 lower 8 7 1 0 0 "r"`, `1 lower -5 7 1 0 0 "r"`,
+		`1 lower 5 7 0 0 0 "r"`, `1 lower 5 7 0 1 0 "r"`, `1 lower 5 7 1 0 9 "r"`, `1 lower 5 7 2147483648 0 0 "r"`, `1 lower 5 7 1 2147483648 9 "r"`, `1 lower 5 7 1 0 0 r`, `1 lower 5 7 1 0 0 "r" `,
+		`1 lower 05 7 1 0 0 "r"`, `1 lower 5 9223372036854775808 1 0 0 "r"`, `1 rest 5 7 1000 0 0 0 "" "" ""`, `1 lower 5 7 1 0 0 "r" rest 5 7 0 0 0 0 "" "" ""`, `1 lower 5 7 1 0 0 "r" lower 5 7 1 0 0 "r"`} {
+		if r, err := ParseRecord([]byte(text)); err == nil {
+			t.Errorf("%s is read as %+v", text, r)
+		}
+	}
+	if r, err := ParseRecord([]byte(`1 lower 5 7 2147483647 0 0 "r"`)); err != nil || r.Lower.Concurrency != 1<<31-1 {
+		t.Errorf("the highest limit: %+v, %v", r, err)
+	}
+	for _, key := range []string{"", "\x00", "\x00\x00", "\x00\x00\x00t\x00n\x00\x00\x00\x00", "\x00\x00\x02t\x00n\x00\x00\x00\x00", "\x00\x00\x01t\x00n\x00n\x00\x00\x00", "\x00\x00\x01t\x00n\x00\x00\x00", "\x00\x00\x01t\x00n\x00\x00\x00\x00x"} {
+		if k, err := ParseKey([]byte(key)); err == nil {
+			t.Errorf("%q is read as %+v", key, k)
+		}
 	}
 }
 
