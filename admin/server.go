@@ -263,6 +263,8 @@ func (s *Server) register() {
 	huma.Register(s.api, operation("expire", http.MethodPost, "/v1/messages/expire", "Fail recipients as if the message's lifetime had ended",
 		pageNote+" Only matching recipients are failed. The report to the sender quotes the last reply."), s.order(verbExpire))
 	huma.Register(s.api, operation("retry", http.MethodPost, "/v1/messages/retry", "Try messages now", pageNote), s.order(verbRetry))
+	huma.Register(s.api, operation("count", http.MethodGet, "/v1/counts", "Count messages and recipients, in groups",
+		pageNote+" The counts of all pages have to be added."), s.count)
 	huma.Register(s.api, operation("explain", http.MethodGet, "/v1/explain", "Why a message, a destination or a flow waits",
 		"For a message in core there is one part for each of its destinations."), s.why)
 	huma.Register(s.api, operation("configuration", http.MethodGet, "/v1/configuration", "The configuration in force"), s.running)

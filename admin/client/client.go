@@ -364,6 +364,65 @@ func (c *Client) Flush(ctx context.Context) (admin.Flushed, error) {
 	return f, c.post(ctx, "/v1/flush", nil, &f)
 }
 
+// Count counts what meets the conditions, in groups by a property unless by is "", and calls
+// progress, which may be nil, with the totals after each page. At most groupsKept groups are
+// kept; the others are added up in Other.
+func (c *Client) Count(ctx context.Context, f admin.Filter, by string, progress func(*admin.Count)) (admin.Count, error) {
+	const groupsKept = 100_000
+	var (
+		all     admin.Count
+		partial Partial
+	)
+	groups := make(map[string]*admin.Group)
+	add := func(one admin.Group) {
+		g := groups[one.Value]
+		if g == nil && len(groups) < groupsKept {
+			g = &admin.Group{Value: one.Value}
+			groups[one.Value] = g
+		}
+		if g == nil {
+			if all.Other == nil {
+				all.Other = &admin.Group{}
+			}
+			g = all.Other
+		}
+		g.Add(one)
+	}
+	values := filterValues(&f)
+	if by != "" {
+		values.Set("by", by)
+	}
+	for {
+		var page admin.Count
+		if err := c.get(ctx, "/v1/counts", values, &page); err != nil {
+			return all, err
+		}
+		all.Messages, all.Recipients, all.Scanned = all.Messages+page.Messages, all.Recipients+page.Recipients, all.Scanned+page.Scanned
+		for _, g := range page.Groups {
+			add(g)
+		}
+		if page.Other != nil {
+			if all.Other == nil {
+				all.Other = &admin.Group{}
+			}
+			all.Other.Add(*page.Other)
+		}
+		partial.Add(page.Unread...)
+		if progress != nil {
+			progress(&all)
+		}
+		if page.Next == "" {
+			break
+		}
+		values.Set("cursor", page.Next)
+	}
+	for _, g := range groups {
+		all.Groups = append(all.Groups, *g)
+	}
+	slices.SortFunc(all.Groups, admin.CompareGroups)
+	return all, partial.OrNil()
+}
+
 // Explain says why a message waits, or one recipient of it; or a destination, or the first
 // flow whose name matches. One of id, destination and flow is given.
 func (c *Client) Explain(ctx context.Context, id, recipient, destination, flow string) (admin.Explanation, error) {
