@@ -67,6 +67,16 @@ const exampleTransport = `
 #listener = ["submission"]
 
 #
+# Mail filters (milters), which see messages as they arrive; see docs/milters.md.
+#
+
+#[[milter]]
+#name = "opendkim"
+#address = "unix:/run/opendkim/opendkim.sock"
+#purpose = ["submission", "submissions"]
+#non_smtpd = true
+
+#
 # Transports. Each has its own limits; those that it does not set come from the
 # parameters above. smtp, relay, lmtp, discard, error and retry always exist; see
 # docs/transports.md.

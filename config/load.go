@@ -177,7 +177,7 @@ func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 				hint = "did you mean [[" + guess + "]]?"
 			}
 		} else if hint == "" {
-			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [dkim.NAME], [reply_rule.NAME], [verp.NAME], [[listener]], [[certificate]], [[header_rule]], [[feedback]], [routes], [sender_routes], [dns], [spool] and [log]"
+			hint = "the tables are " + tablesInWords()
 		}
 	}
 	if hint == "" {

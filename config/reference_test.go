@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,13 +35,37 @@ func TestExample(t *testing.T) {
 	}
 	for _, change := range Diff(Default(env), c) {
 		switch change.Key {
-		case "listen", "listener.submission", `certificate."/etc/posthaste/mail.example.com.pem"`, "header_rule.1", "transport.bulk", "destination.provider", "class.otp", "tenant.shop", "source.a", "source.b", "warmup.slow", "pool.bulk", "pool.main", "dkim.rsa", "dkim.ed25519", "reply_rule.busy", "verp.mailings", "feedback.1", `routes."example.com"`, `routes.".example.com"`, `routes."user@example.org"`, `sender_routes."news.example.com"`:
+		case "listen", "listener.submission", `certificate."/etc/posthaste/mail.example.com.pem"`, "header_rule.1", "milter.opendkim", "transport.bulk", "destination.provider", "class.otp", "tenant.shop", "source.a", "source.b", "warmup.slow", "pool.bulk", "pool.main", "dkim.rsa", "dkim.ed25519", "reply_rule.busy", "verp.mailings", "feedback.1", `routes."example.com"`, `routes.".example.com"`, `routes."user@example.org"`, `sender_routes."news.example.com"`:
 		default:
 			t.Errorf("%s is %s in the example, and its default is %s", change.Key, change.New, change.Old)
 		}
 	}
-	if got := len(Diff(Default(env), c)); got != 21 {
-		t.Errorf("%d differences from the defaults, want the listener, the certificate, the header rule, the transport, the destination, the class, the tenant, two sources, a plan, two pools, two keys, a rule on replies, a rule on senders, a table of reports, three routes and one by sender", got)
+	if got := len(Diff(Default(env), c)); got != 22 {
+		t.Errorf("%d differences from the defaults, want the listener, the certificate, the header rule, the milter, the transport, the destination, the class, the tenant, two sources, a plan, two pools, two keys, a rule on replies, a rule on senders, a table of reports, three routes and one by sender", got)
+	}
+}
+
+// Every table is in the example, and named where a table is not known: one that is missing there is
+// found only by an administrator who knows of it.
+func TestEveryTableIsNamed(t *testing.T) {
+	_, err := Parse("file", []byte("[wrong]\n"), Environment{})
+	if err == nil {
+		t.Fatal("there is a table [wrong]")
+	}
+	for _, name := range tableNames() {
+		written := "[" + name + "]"
+		switch {
+		case slices.Contains(namedTables, name):
+			written = "[" + name + ".NAME]"
+		case slices.Contains(listedTables, name):
+			written = "[[" + name + "]]"
+		}
+		if !strings.Contains(err.Error(), written) {
+			t.Errorf("%s is not among the tables: %v", written, err)
+		}
+		if !strings.Contains(example(), "\n#"+strings.TrimSuffix(written, "NAME]")) {
+			t.Errorf("%s is not in the example", written)
+		}
 	}
 }
 

@@ -132,6 +132,24 @@ func tableNames() []string {
 	return slices.Concat(namedTables, listedTables, []string{tableRoutes, tableSenderRoutes, tableDNS, tableTLSReports, tableSpool, tableLog})
 }
 
+// tablesInWords lists all tables as they are written in the file.
+func tablesInWords() string {
+	var all []string
+	for _, name := range tableNames() {
+		switch {
+		case namesTables(name):
+			name = "[" + name + ".NAME]"
+		case slices.Contains(listedTables, name):
+			name = "[[" + name + "]]"
+		default:
+			name = "[" + name + "]"
+		}
+		all = append(all, name)
+	}
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " and " + all[last]
+}
+
 // namesOf returns the names of the parameters in a table.
 func namesOf(table string) []string {
 	var names []string

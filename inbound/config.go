@@ -47,8 +47,9 @@ type Config struct {
 	// that identifies a network (similar to smtpd_client_ipv4_prefix_length and
 	// smtpd_client_ipv6_prefix_length). Defaults 24 and 64.
 	IPv4PrefixLength, IPv6PrefixLength int
-	// LimitExceptions are networks exempt from ClientConnectionLimit and
-	// PrefixConnectionLimit (smtpd_client_event_limit_exceptions). Default
+	// LimitExceptions are networks exempt from the limits on one client or network
+	// (smtpd_client_event_limit_exceptions): ClientConnectionLimit, PrefixConnectionLimit,
+	// the share of one network in HandshakeLimit, and failed logins by address. Default
 	// loopback.
 	LimitExceptions []netip.Prefix
 
