@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -100,6 +101,29 @@ func TestCheck(t *testing.T) {
 	}
 	if k := s.Keys("Alice"); string(k.Stored) != string(want.Stored) {
 		t.Error("alice has other keys")
+	}
+}
+
+// A wrong password costs the same whether or not there is such a user, has a hash, or could have one: the
+// memory of a hash, which takes nearly all of the time. A check that was left out would reveal who exists.
+func TestCheckTakesAsMuchForNobody(t *testing.T) {
+	fields := strings.Fields(cheap(t, "x", "sesame"))
+	s, err := Parse("f", []byte("alice "+newHash("sesame").String()+"\nscram "+fields[2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, password string }{
+		{"alice", "wrong"}, {"alice", "\x00"}, {"bob", "sesame"}, {"scram", "sesame"}, {"", "sesame"}, {"\xff", "sesame"}, {"bob", "\xff"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if s.Check(c.name, c.password) {
+			t.Errorf("%q has the password %q", c.name, c.password)
+		}
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took < newMemory<<10 || took > newMemory<<11 {
+			t.Errorf("a check of %q and %q takes %d bytes, a hash %d", c.name, c.password, took, newMemory<<10)
+		}
 	}
 }
 
