@@ -348,6 +348,47 @@ func TestClientCertificates(t *testing.T) {
 	})
 }
 
+// B-112: a client that shows more certificates than TLS permits in one message is given up, and the next
+// one is served. A listener without client certificates does not ask for any.
+func TestManyClientCertificates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{}, nil, EarlyLog)
+		asking := serverTLS(t)
+		asking.ClientAuth = tls.RequestClientCert
+		ts.SetListeners(Listener{Listener: ts.listener, Purpose: PurposeSubmissions, Use: TLSImplicit, TLS: asking})
+		cfg := clientTLS()
+		chain := selfSigned(t, "many.example")
+		for len(chain.Certificate) < 1000 {
+			chain.Certificate = append(chain.Certificate, chain.Certificate[0])
+		}
+		asked := false
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			asked = true
+			return &chain, nil
+		}
+		c := tls.Client(ts.dial(t, "192.0.2.1").Conn, cfg)
+		c.Handshake() // with TLS 1.3 it is over for the client before the server has judged
+		if got, err := io.ReadAll(c); err == nil || len(got) > 0 || !asked {
+			t.Errorf("%q, %v, asked %t", got, err, asked)
+		}
+		c.Close()
+		chain.Certificate = chain.Certificate[:1]
+		good := ts.dial(t, "192.0.2.1").shake(cfg)
+		good.hello()
+		good.Close()
+
+		asked = false
+		ts.SetListeners(Listener{Listener: ts.listener, Purpose: PurposeSubmissions, Use: TLSImplicit, TLS: serverTLS(t)})
+		unasked := ts.dial(t, "192.0.2.1").shake(cfg)
+		unasked.hello()
+		unasked.Close()
+		ts.end(t)
+		if n := ts.Snapshot(); asked || n.TLS != 2 || n.TLSFailed != 1 {
+			t.Errorf("asked %t, %+v", asked, n)
+		}
+	})
+}
+
 // A listener for submission wants TLS first (RFC 8314 3.3), and executes next to nothing
 // without.
 func TestTLSRequired(t *testing.T) {

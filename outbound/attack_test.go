@@ -4,15 +4,19 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/hex"
 	"io"
+	"math/big"
 	"net"
 	"net/netip"
 	"slices"
@@ -637,6 +641,35 @@ func TestManyCertificates(t *testing.T) {
 		result, opened := deliver(t, c, o)
 		if (result == mail.Delivered) != want || opened.Insecure == want {
 			t.Errorf("%d certificates: %v %+v", count, result, opened)
+		}
+	}
+}
+
+// hugeKey has a public RSA key of 65,536 bits, and signs with anything.
+type hugeKey struct{ public *rsa.PublicKey }
+
+func (k hugeKey) Public() crypto.PublicKey { return k.public }
+func (k hugeKey) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
+	return make([]byte, k.public.Size()), nil
+}
+
+// B-136: a certificate with a key that would take seconds to compute with ends the handshake before
+// anything is computed, and what follows is as with any other failure.
+func TestHugeKey(t *testing.T) {
+	ca := newAuthority(t)
+	n := new(big.Int).Lsh(big.NewInt(1), 65_535)
+	key := hugeKey{&rsa.PublicKey{N: n.Add(n, big.NewInt(1)), E: 65537}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(9), DNSNames: []string{"mx.test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, key.public, ca.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for security, want := range map[string]string{"": "plaintext", "encrypt": "refused", "verify": "refused"} {
+		p := &tap{cut: -1, serve: serverWith(tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}).serve}
+		c, o := attacked(t, ca, p, security)
+		got, opened := become(t, c, o)
+		if got != want || want == "refused" && !strings.Contains(opened.Reply.Text, "RSA key larger than 8192 bits") {
+			t.Errorf("%q: %s, want %s (%v)", security, got, want, opened.Reply)
 		}
 	}
 }
