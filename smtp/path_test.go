@@ -302,14 +302,15 @@ func FuzzParams(f *testing.F) {
 	for _, seed := range []string{
 		"FROM:<a@b.example> SIZE=1 BODY=8BITMIME SMTPUTF8 RET=HDRS ENVID=x+2B",
 		"TO:<a@b.example> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;a+40b",
-		"FROM:<> SIZE=99999999999999999999", "TO:<a@b> ORCPT=utf-8;\\x{e9}", "FROM:<é@b> SMTPUTF8", "FROM:<a@b> X==", "TO:<a@b> NOTIFY=",
+		"FROM:<> SIZE=99999999999999999999", "TO:<a@b> ORCPT=utf-8;\\x{e9}", "FROM:<é@b> SMTPUTF8", "FROM:<a@b> X==",
+		"FROM:<a@b> MT-PRIORITY=-9 BY=120;RT HOLDFOR=60 REQUIRETLS", "FROM:<> XVERP=-= HOLDUNTIL=2026-12-24T17:00:00Z AUTH=a+40b", "TO:<a@b> NOTIFY=",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, arg string) {
 		m, fault := ParseMail([]byte(arg), PathRules{})
 		if fault == FaultNone {
-			if m.Size < 0 || len(m.EnvID) > envidMax || m.NonASCII && !m.SMTPUTF8 {
+			if m.Size < 0 || len(m.EnvID) > envidMax || m.NonASCII && !m.SMTPUTF8 || m.Priority < mail.PriorityMin || m.Priority > mail.PriorityMax || m.Priority != 0 && !m.Prioritized {
 				t.Fatalf("%q gave %+v", arg, m)
 			}
 		} else if fault > FaultSizeRange {

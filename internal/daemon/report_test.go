@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"bytes"
+	"io"
+	"net"
 	"strings"
 	"testing"
 
@@ -142,6 +144,48 @@ func TestUndeliverableReportIsHeld(t *testing.T) {
 	r.d.driver.Drop(r.ids(mail.AreaHold))
 	r.settled()
 	box.copies().matches(t, nil)
+}
+
+// Two hosts that send each other the mail of a domain end the loop by the Received fields of one of them
+// (own_hopcount_limit). The report goes round in the same loop, ends in the same way, and is held: nobody
+// is sent a report about a report (B-160, RFC 5321 4.5.4 and 6.3).
+func TestLoopOfTwoHosts(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // it stands in for the second host, whose port is not known yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit = "own_hopcount_limit = 5\n"
+	first := start(t, t.TempDir(), "myhostname = \"first.test\"\n"+limit+routes("*", ln.Addr().String()))
+	second := start(t, t.TempDir(), "myhostname = \"second.test\"\n"+limit+routes("*", first.address()))
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			from, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			on, err := net.Dial("tcp", second.address())
+			if err != nil {
+				from.Close()
+				continue
+			}
+			go func() { io.Copy(on, from); on.Close() }()
+			go func() { io.Copy(from, on); from.Close() }()
+		}
+	}()
+	first.feed(letter("<1>", "a@loop.test"))
+	rest := func() (all census) {
+		one, other := first.census(), second.census()
+		for i := range all {
+			all[i] = one[i] + other[i]
+		}
+		return all
+	}
+	first.until("a held report, and nothing else", func() bool { return rest() == census{mail.AreaHold: 1} })
+	if n := strings.Count(first.log.tail(1<<20)+second.log.tail(1<<20), "msg=delivery"); n < 10 || n > 30 {
+		t.Errorf("%d deliveries", n)
+	}
 }
 
 // A report that no server accepts until it is too old is a double bounce like one
