@@ -12,7 +12,8 @@ import (
 
 // Bounds of a Book.
 const (
-	KeysMax   = 50_000 // counts of all days; further ones are counted by kind and class only
+	KeysMax   = 50_000 // counts of all days; further ones are counted by kind, class and tenant only
+	tenantMax = 5_000  // counts of those; further ones are counted by kind and class only
 	DaysMax   = 35     // days that are kept
 	marksMax  = 50_000 // events that are remembered so that they count once; at least half of them
 	domainMax = 255
@@ -69,6 +70,9 @@ func (b *Book) add(day string, k Key, n uint64) {
 		*text = clean(strings.ToLower(*text), domainMax)
 	}
 	if _, known := counts[k]; !known && b.keys >= KeysMax {
+		k.Sender, k.Receiver = "", "" // which strangers choose; what they send must not hide the counts of tenants
+	}
+	if _, known := counts[k]; !known && b.keys >= KeysMax+tenantMax {
 		k = Key{Kind: k.Kind, Class: k.Class} // few, since neither comes from outside
 	}
 	before := len(counts)

@@ -231,10 +231,16 @@ func TestBookBounds(t *testing.T) {
 	for i := range KeysMax + 1000 {
 		b.Count(at, Key{Kind: EventBounced, Class: "other", Receiver: fmt.Sprint(i, ".example")}, uint64(i), true)
 	}
-	if len(b.marks)+len(b.older) > marksMax || b.keys > KeysMax+1 || len(b.days["2026-01-01"]) != b.keys {
+	for i := range tenantMax + 10 {
+		b.Count(at, Key{Kind: EventBounced, Class: "other", Tenant: fmt.Sprint("t", i), Sender: "s.example", Receiver: "r.example"}, 0, false)
+	}
+	if rows, more := b.Rows("", ByTenant, 10); len(rows) != 10 || more != tenantMax-1-9 || rows[0] != (Row{EventBounced, "", KeysMax + 1000 + 11}) || rows[1].Count != 1 {
+		t.Errorf("%v and %d more: tenants are counted by themselves, while there are not too many", rows, more)
+	}
+	if len(b.marks)+len(b.older) > marksMax || b.keys > KeysMax+tenantMax+1 || len(b.days["2026-01-01"]) != b.keys {
 		t.Errorf("%d marks, %d keys", len(b.marks)+len(b.older), b.keys)
 	}
-	if rows, _ := b.Rows("", ByClass, 10); len(rows) != 1 || rows[0].Count != KeysMax+1000 {
+	if rows, _ := b.Rows("", ByClass, 10); len(rows) != 1 || rows[0].Count != KeysMax+1000+tenantMax+10 {
 		t.Errorf("%v", rows)
 	}
 	for i := range 2 * DaysMax {

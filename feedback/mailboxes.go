@@ -85,6 +85,23 @@ func (all Mailboxes) Match(to mail.Address) (found Match, ok bool) {
 	return found, false
 }
 
+// Distinct returns the addresses of recipients whose reports differ: each one with a recipient in it, and one of
+// those of each mailbox that have none. A report that names a thousand recipients and came to a thousand addresses
+// is a thousand events, not a million.
+func (all Mailboxes) Distinct(recipients []mail.Recipient) (to []mail.Address) {
+	seen := make(map[*Mailbox]bool)
+	for i := range recipients {
+		a := recipients[i].Address
+		found, _ := all.Match(a)
+		if found.Recipient == "" && seen[found.Box] {
+			continue
+		}
+		seen[found.Box] = seen[found.Box] || found.Recipient == ""
+		to = append(to, a)
+	}
+	return to
+}
+
 // holds reports whether the mailbox has an address, or the sender that is encoded in it, which it returns;
 // "" if the address itself is the mailbox's.
 func (m *Mailbox) holds(to mail.Address) (sender mail.Address, ok bool) {

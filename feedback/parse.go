@@ -33,9 +33,12 @@ func Parse(data []byte, host string) (Report, error) {
 	}
 	p := parser{report: &r, host: host}
 	err := p.entity(header, body, 0)
+	kind, _ := mediaType(header)
 	switch auto := header.get("auto-submitted"); {
 	case err == nil:
 		return r, nil
+	case kind == "multipart/report", header.get("x-failed-recipients") != "":
+		// A bounce in a form that is not understood. It may say that it is automatic, too (RFC 3834 5), and Exim's do.
 	case strings.HasPrefix(strings.ToLower(auto), "auto-replied"), header.get("x-autoreply") != "", header.get("x-autorespond") != "":
 		r.Kind = KindAutoReply
 		return r, nil

@@ -105,6 +105,29 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// A bounce that is not understood may say, as answers of people's programs do, that it is automatic. It is for people all
+// the same.
+//
+// Seen failing: bounces of Exim without a status, and damaged ones, were counted as vacation notices and not kept.
+func TestBounceIsNoAutoReply(t *testing.T) {
+	for _, c := range []struct {
+		header string
+		want   Kind
+	}{
+		{"Auto-Submitted: Auto-Replied (vacation)\nContent-Type: text/plain", KindAutoReply},
+		{"X-Autorespond: away\nContent-Type: multipart/mixed; boundary=b", KindAutoReply},
+		{"X-Autoreply: yes", KindAutoReply},
+		{"Auto-Submitted: auto-generated", KindUnknown},
+		{"Auto-Submitted: auto-replied\nX-Failed-Recipients: jane@example.net", KindUnknown},
+		{"Auto-Submitted: auto-replied\nContent-Type: multipart/report; boundary=b; report-type=delivery-status", KindUnknown},
+	} {
+		r, err := Parse([]byte(c.header+"\n\nHello.\n"), "")
+		if r.Kind != c.want || (err == nil) != (c.want == KindAutoReply) {
+			t.Errorf("%q: %v, %v, want %v", c.header, r.Kind, err, c.want)
+		}
+	}
+}
+
 // A large message is returned in whole, and only its beginning is read.
 func TestCutOff(t *testing.T) {
 	data := sample(t, "dsn-exim.eml")

@@ -115,8 +115,8 @@ func (d *desk) Deliver(ctx context.Context, m mail.Delivery) mail.DeliveryResult
 			return later(&m, "the message was not understood and cannot be kept")
 		}
 	}
-	for i := range m.Recipients {
-		d.count(&m, &r, m.Recipients[i].Address, why)
+	for _, to := range d.rules.Load().boxes.Distinct(m.Recipients) {
+		d.count(&m, &r, to, why)
 	}
 	return taken(&m, mail.Delivered, mail.Reply{Code: 250, Status: mail.Status{Class: 2}, Text: "report taken in: " + r.Kind.String()})
 }
@@ -131,10 +131,13 @@ func (d *desk) read(ctx context.Context, id mail.QueueID) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(c.Reader(), feedbackRead))
 }
 
-// count counts what a report says that came to an address, each of it once, and logs it.
+// count counts what a report says that came to an address, each of it once, and logs it. What was counted before
+// is one line, however many recipients it is about: otherwise a small message that comes again and again would fill the disk.
 func (d *desk) count(m *mail.Delivery, r *feedback.Report, to mail.Address, why error) {
 	rules := d.rules.Load()
 	now := time.Now()
+	var again feedback.Event // the first of those that were counted before
+	repeated := 0
 	for _, e := range rules.boxes.Events(r, to, d.class) {
 		mark, marked := feedback.Mark(r, &e)
 		k := feedback.Key{Kind: e.Kind, Class: e.Class, Tenant: rules.tenant(m, &e), Sender: e.Sender.Domain(), Receiver: e.Recipient.Domain()}
@@ -143,10 +146,15 @@ func (d *desk) count(m *mail.Delivery, r *feedback.Report, to mail.Address, why 
 		d.changed = d.changed || first
 		d.mu.Unlock()
 		if !first {
-			d.log.Info("feedback again", "id", m.Envelope.ID, "kind", e.Kind, "recipient", string(e.Recipient), "message_id", r.MessageID)
+			if repeated++; repeated == 1 {
+				again = e
+			}
 			continue
 		}
 		d.log.Info("feedback", fields(m, r, &e, k.Tenant, why)...)
+	}
+	if repeated > 0 {
+		d.log.Info("feedback again", "id", m.Envelope.ID, "kind", again.Kind, "recipient", string(again.Recipient), "recipients", repeated, "message_id", r.MessageID)
 	}
 }
 
