@@ -70,7 +70,7 @@ func rewritingParameters() []parameter[Config] {
 			"The places in which masquerade_domains are applied.",
 			"Add envelope_recipient if mail for hosts within the domain should go to the domain itself."),
 		define("virtual_alias_maps", maps, func(c *Config) *[]string { return &c.Rewriting.Aliases }, []string{},
-			"Files with recipients and one or several addresses that get the mail instead; headers stay as they are.",
+			"Files that map a recipient to the addresses, one or several, that get the mail instead; headers stay as they are.",
 			"Set it for addresses of groups, and to redirect mail."),
 		define("virtual_alias_expansion_limit", integer(limit[int]{min: 1, max: rewrite.AliasLimitMax}), func(c *Config) *int { return &c.Rewriting.AliasLimit }, 1000,
 			"The number of recipients to which virtual_alias_maps may expand one recipient; a recipient that expands to more is refused.",

@@ -29,7 +29,7 @@ func scheduling() []parameter[Transport] {
 			"The destination of this transport's mail unless a route or relayhost gives another.",
 			"Set it if all of the transport's mail goes to the same server; a transport of type lmtp needs one here or in each of its routes.").forSMTP().forPipe(),
 		transportParameter("scheduler", schedulers(), func(t *Transport) *qmgr.Scheduler { return &t.Scheduler },
-			"The order of deliveries: preemptive is first come, first served, but small messages may overtake large ones; round-robin lets destinations take turns, as Postfix's oqmgr does; runner finishes one message before the next; a change applies only to transports that have not carried mail yet.",
+			"The order of deliveries. With preemptive, it is first come, first served, but small messages may overtake large ones. With round-robin, destinations take turns, as in Postfix's oqmgr; with runner, one message is finished before the next. A change applies only to transports that have not carried mail yet.",
 			"Leave it as it is: round-robin and runner are for comparison.").from("default_scheduler"),
 		transportParameter("process_limit", count(1, ""), func(t *Transport) *int { return &t.ProcessLimit },
 			"The number of deliveries that one transport has in progress at once.",
