@@ -23,7 +23,8 @@ const (
 	VerbAUTH
 	VerbXCLIENT
 	VerbXFORWARD
-	VerbRare    // a word of SMTP that is not implemented here: ETRN, TURN, BURL …
+	VerbETRN
+	VerbRare    // a word of SMTP that is not implemented here: ATRN, TURN, BURL …
 	VerbForeign // the start of a request in another protocol, usually HTTP
 )
 
@@ -85,7 +86,9 @@ func lookUpVerb(word []byte) Verb {
 		return VerbSTARTTLS
 	case "AUTH":
 		return VerbAUTH
-	case "ETRN", "ATRN", "TURN", "SEND", "SOML", "SAML", "BURL", "LHLO":
+	case "ETRN":
+		return VerbETRN
+	case "ATRN", "TURN", "SEND", "SOML", "SAML", "BURL", "LHLO":
 		return VerbRare
 	case "XCLIENT":
 		return VerbXCLIENT

@@ -116,6 +116,7 @@ func TestEndsGroup(t *testing.T) {
 	for v, want := range map[Verb]bool{
 		VerbMAIL: false, VerbRCPT: false, VerbRSET: false, VerbBDAT: false,
 		VerbEHLO: true, VerbHELO: true, VerbDATA: true, VerbVRFY: true, VerbEXPN: true, VerbNOOP: true, VerbQUIT: true, VerbSTARTTLS: true, VerbAUTH: true,
+		VerbETRN: true, // RFC 1985 does not allow more
 	} {
 		if got := v.EndsGroup(); got != want {
 			t.Errorf("verb %d: %t", v, got)

@@ -212,7 +212,7 @@ func TestParseCommand(t *testing.T) {
 		{"GET / HTTP/1.1", VerbForeign, "/ HTTP/1.1"},
 		{"User-Agent: x", VerbForeign, "x"},
 		{":", VerbUnknown, ""},
-		{"ETRN x", VerbRare, "x"},
+		{"ETRN x", VerbETRN, "x"}, {"TURN", VerbRare, ""}, {"ATRN x", VerbRare, "x"},
 		{"help me", VerbHELP, "me"},
 		{"expn x", VerbEXPN, "x"}, {"auth x", VerbAUTH, "x"}, {"noop", VerbNOOP, ""}, {"vrfy x", VerbVRFY, "x"},
 		{"rset", VerbRSET, ""}, {"rcpt x", VerbRCPT, "x"}, {"helo x", VerbHELO, "x"}, {"ehlo x", VerbEHLO, "x"}, {"bdat 1", VerbBDAT, "1"},

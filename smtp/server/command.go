@@ -194,6 +194,8 @@ func (s *Session) dispatch(v smtp.Verb, arg []byte) {
 		s.xforward(arg)
 	case smtp.VerbAUTH:
 		s.auth(arg)
+	case smtp.VerbETRN:
+		s.etrn(arg)
 	case smtp.VerbEXPN, smtp.VerbRare:
 		s.refuse(reply(502, 5, 1, "Error: command not implemented"))
 	case smtp.VerbForeign:
@@ -264,6 +266,9 @@ func (s *Session) extensions() {
 	}
 	if !s.peer.VERP.IsZero() {
 		s.line250("XVERP")
+	}
+	if s.peer.ETRN {
+		s.line250("ETRN")
 	}
 	if s.peer.RecipientLimit != Unlimited {
 		s.out = append(s.out, "250-LIMITS RCPTMAX="...)

@@ -186,6 +186,8 @@ type Peer struct {
 	// is accepted for mail to be returned after it, in whole seconds; 0 for any.
 	DeliverBy    bool
 	DeliverByMin time.Duration
+	// ETRN is whether ETRN is offered (RFC 1985). For whom and for which domains is for the host to decide.
+	ETRN bool
 	// TLS is whether STARTTLS is offered, or required.
 	TLS TLS
 	// RequireTLS is whether REQUIRETLS is offered (RFC 8689) in sessions that are encrypted.

@@ -336,6 +336,8 @@ func (d *dialogue) set(rest string) error {
 		return nil
 	case "requiretls":
 		d.peer.RequireTLS = true
+	case "etrn":
+		d.peer.ETRN = true
 	case "verp":
 		v, ok := smtp.ParseVERP(value, "")
 		if !ok {

@@ -179,6 +179,9 @@ func (h *host) transact(request Request) {
 		h.session.Encrypted(testSecurity)
 	case *Authenticate:
 		h.authenticate(r)
+	case *ETRN:
+		h.event("etrn %s", r.Argument)
+		h.session.Answer(h.refusals["etrn"])
 	case *Abort:
 		if h.draft == nil {
 			panic("no draft to abort")

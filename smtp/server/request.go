@@ -106,6 +106,10 @@ type Authenticate struct {
 	Response []byte
 }
 
+// ETRN asks the host to have the mail for a domain tried now (RFC 1985). Answer with a zero reply, which
+// is 250, if that has been arranged, with another positive one (251 to 253), or with a refusal (458, 459).
+type ETRN struct{ Argument smtp.ETRN }
+
 // Rejected reports that a command or content was refused.
 type Rejected struct {
 	Command string // the command that was refused, made printable and short
@@ -153,6 +157,7 @@ func (*Handshake) request()    {}
 func (*Identify) request()     {}
 func (*Rejected) request()     {}
 func (*Authenticate) request() {}
+func (*ETRN) request()         {}
 func (*Early) request()        {}
 func (*Close) request()        {}
 
@@ -170,6 +175,7 @@ type slots struct {
 	handshake Handshake
 	identify  Identify
 	auth      Authenticate
+	etrn      ETRN
 	rejected  Rejected
 	early     Early
 	close     Close

@@ -64,6 +64,7 @@ const (
 	awaitHandshake
 	awaitIdentify
 	awaitAuthenticate
+	awaitETRN
 )
 
 // owed is the request that the host must answer, and its answer once given.
@@ -161,6 +162,8 @@ func (s *Session) next() Request {
 		s.owed.await = awaitIdentify
 	case *Authenticate:
 		s.owed.await = awaitAuthenticate
+	case *ETRN:
+		s.owed.await = awaitETRN
 	}
 	return r
 }
@@ -208,7 +211,7 @@ func (s *Session) Begun(id mail.QueueID, date string) {
 // and to remove from it; nil is none. It may be called whenever Step is not.
 func (s *Session) Watch(w *smtp.FieldWatch) { s.watch = w }
 
-// Answer answers Begin (with a refusal), Recipient, Content, Commit or StartTLS. A zero
+// Answer answers Begin (with a refusal), Recipient, Content, Commit, StartTLS or ETRN. A zero
 // reply means success. Refusals for reasons of our own have an X.3.Y
 // status and are not counted against the client.
 func (s *Session) Answer(r mail.Reply) {
@@ -254,6 +257,8 @@ func (s *Session) resume() {
 		s.identified(answer)
 	case awaitAuthenticate:
 		s.authenticated(answer)
+	case awaitETRN:
+		s.etrnAnswered(answer)
 	}
 }
 

@@ -189,7 +189,7 @@ func TestInterruptAnywhere(t *testing.T) {
 
 // phrases are what random sessions are made of.
 var phrases = []string{
-	"MAIL FROM:<a@a.example> XVERP\r\n", "MAIL FROM:<> XVERP=-=\r\n", "MAIL FROM:<a@a.example> XVERP=@\r\n",
+	"MAIL FROM:<a@a.example> XVERP\r\n", "MAIL FROM:<> XVERP=-=\r\n", "MAIL FROM:<a@a.example> XVERP=@\r\n", "ETRN a.example\r\n", "ETRN #q\r\n", "ETRN\r\n",
 	"EHLO x\r\n", "HELO x\r\n", "MAIL FROM:<a@a.example>\r\n", "MAIL FROM:<> SIZE=9\r\n", "MAIL FROM:<bad\r\n", "RCPT TO:<b@b.example>\r\n",
 	"RCPT TO:<no@b.example>\r\n", "RCPT TO:<c@b.example> NOTIFY=NEVER\r\n", "DATA\r\n", "text\r\n", ".\r\n", "..\r\n", "\r\n", "\r", "\n", "\x00", ".",
 	"BDAT 5 LAST\r\nabcde", "BDAT 5\r\nab\r\nc", "BDAT 0 LAST\r\n", "BDAT 3\r\n\r\n", "RSET\r\n", "NOOP\r\n", "FOO\r\n", "VRFY x\r\n", "Subject: x\r\n", "full\r\n",
@@ -225,7 +225,7 @@ func checkChunking(t *testing.T, input []byte, normalize bool, r *rand.Rand) {
 	cfg.SizeLimit, cfg.TextLineLimit, cfg.JunkLimit, cfg.SoftErrorLimit = 60, 30, 5, 5
 	peer := loopbackPeer()
 	peer.Normalize, peer.XClient, peer.XForward = normalize, true, true
-	peer.VERP = mail.VERP{Before: '+', At: '='}
+	peer.VERP, peer.ETRN = mail.VERP{Before: '+', At: '='}, true
 	run := func(sizes func() int) *host {
 		h := newHost(cfg, peer)
 		h.refusals["no@b.example"] = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 1}, Text: "no"}
