@@ -32,6 +32,8 @@ type selector struct {
 	smaller   int64                   // the same
 	before    mail.Instant
 	after     mail.Instant
+	sites     domainSet    // the domain of a recipient; see RetryDomains
+	untried   mail.Instant // only messages whose last round has ended before, or that have had none; 0: all
 }
 
 // listed returns the areas that are searched by default. Damaged messages are left
@@ -148,6 +150,9 @@ func (s *selector) envelope(m *Message) bool {
 		// The sender, the flow, the size and the age are unknown, so conditions on them do not match.
 		return s.before == mail.Never && s.after == 0 && s.larger == 0 && s.smaller == 0 && len(s.sender)+len(s.class)+len(s.tenant)+len(s.flow) == 0
 	}
+	if s.untried > 0 && e.LastAttempt >= s.untried {
+		return false
+	}
 	if !s.class.match(e.Flow.Class) || !s.tenant.match(e.Flow.Tenant) || !s.flow.match(e.Flow.Flow) {
 		return false
 	}
@@ -160,7 +165,7 @@ func (s *selector) envelope(m *Message) bool {
 // wantsRecipients reports whether recipients have to be read, given that the
 // envelope matches.
 func (s *selector) wantsRecipients(m *Message) bool {
-	if len(s.recipient)+len(s.domain)+len(s.said) > 0 {
+	if len(s.recipient)+len(s.domain)+len(s.sites)+len(s.said) > 0 {
 		return true
 	}
 	return len(s.text) > 0 && (m.Reason == "" || !s.text.match(m.Reason))
@@ -168,7 +173,7 @@ func (s *selector) wantsRecipients(m *Message) bool {
 
 // match reports whether a recipient meets the conditions on recipients.
 func (s *selector) match(m *Message, r *mail.RecipientOutcome) bool {
-	if !s.recipient.match(string(r.Recipient.Address)) || !s.domain.match(r.Recipient.Address.Domain()) {
+	if !s.recipient.match(string(r.Recipient.Address)) || !s.domain.match(r.Recipient.Address.Domain()) || !s.sites.match(r.Recipient.Address.Domain()) {
 		return false
 	}
 	if len(s.said) > 0 && !s.said.match(s.classify(r.Outcome.Reply)) {

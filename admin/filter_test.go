@@ -151,6 +151,18 @@ func TestMatchDomain(t *testing.T) {
 		if err != nil || p.match(c.domain) != c.ok {
 			t.Errorf("%q matches %q: %v, %v", c.want, c.domain, !c.ok, err)
 		}
+		if set := newDomainSet(c.want); !strings.Contains(c.want, "*") && set.match(c.domain) != c.ok {
+			t.Errorf("the set of %q has %q: %v", c.want, c.domain, !c.ok)
+		}
+	}
+	set := newDomainSet("a.example", ".B.example", "[192.0.2.1]")
+	for domain, ok := range map[string]bool{"A.example": true, "x.a.example": false, "b.example": true, "x.y.B.example": true, "xb.example": false, "example": false, "[192.0.2.1]": true, "": false, ".": false} {
+		if set.match(domain) != ok {
+			t.Errorf("%q is in the set: %t", domain, !ok)
+		}
+	}
+	if !(domainSet{}).match("a.example") {
+		t.Error("an empty set has no domain")
 	}
 }
 

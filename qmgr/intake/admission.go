@@ -187,6 +187,9 @@ func (a *Admission) Retry(id mail.QueueID) {
 	s.named = append(s.named, id)
 }
 
+// Named returns the number of messages that Retry has named and that were not taken.
+func (a *Admission) Named() int { return len(a.scans[ScanFlush].named) }
+
 // FlushAll begins ScanFlush anew, from the start of the index.
 func (a *Admission) FlushAll(f Flush) {
 	a.flush, a.rescuing = f, false

@@ -615,9 +615,15 @@ func TestNamedMailIsFirst(t *testing.T) {
 	a.Found(ScanFlush, mail.Found{Cursors: []mail.Cursor{{Due: 7, ID: 1}, {Due: 7, ID: 2}}, Next: mail.Cursor{Due: 7, ID: 3}})
 	a.Retry(8)
 	a.Retry(9)
+	if a.Named() != 2 {
+		t.Errorf("%d named messages wait", a.Named())
+	}
 	got := ""
 	for c, ok := a.Take(ScanFlush, 9); ok; c, ok = a.Take(ScanFlush, 9) {
 		got += fmt.Sprintf("%d from %d, ", c.ID, c.Origin)
+	}
+	if a.Named() != 0 {
+		t.Errorf("%d named messages are left", a.Named())
 	}
 	if want := fmt.Sprintf("8 from %d, 9 from %[1]d, 1 from %d, 2 from %[2]d, ", FromRetry, FromFlush); got != want {
 		t.Errorf("taken are %s want %s", got, want)
