@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/flow"
+	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/internal/certificate"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -65,6 +66,7 @@ type Config struct {
 	Relay            Relay
 	Logins           Logins
 	SMTPD            SMTPD
+	FastFlush        inbound.FlushConfig
 
 	FlowKey           flow.Key
 	FlowHeaderClients []netip.Prefix

@@ -88,7 +88,7 @@ func at(all []Change, i int) any {
 // match what the program does.
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
-	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c), c.Remote.Tokens, c.Log.Level,
+	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.FastFlush, c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c), c.Remote.Tokens, c.Log.Level,
 		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.RouteFiles, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses, c.Feedback, c.TLSReports, c.VERP, c.VERPRules(), milters(c)}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup, c.Maildrop,
@@ -229,6 +229,8 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 				value = map[string]string{"purpose": `"submission"`, "tls": `"none"`}[p.Name]
 			case "group":
 				header, value = "[[listener]]\naddress = \"unix:/run/x\"\n", `"mail"`
+			case "etrn":
+				context, value = "fast_flush_domains = \"a.example\"\n", `"trusted"`
 			}
 		case tableMilter:
 			header = "[[milter]]\nname = \"m\"\naddress = \"inet:h:1\"\n"

@@ -29,6 +29,7 @@ type Listener struct {
 	Forwarders inbound.Forwarders
 	// VERPClients are the clients that may use XVERP.
 	VERPClients shape.Opt[[]netip.Prefix]
+	ETRN        shape.Opt[inbound.ETRNUse] // unset: by purpose
 	Submission  ListenerSubmission
 }
 
@@ -97,6 +98,7 @@ func forwarderParameters() []parameter[Listener] {
 			"The clients that may use XFORWARD to name the original client of a message, for the log only.",
 			"Set it to the addresses of content filters that give mail back through this listener."),
 		authorizedVERP(),
+		etrnParameter(),
 	}
 }
 
@@ -167,7 +169,7 @@ func (c *Config) AllListeners() []Listener {
 
 // Terms returns the listener for package inbound, without its socket.
 func (c *Config) Terms(l *Listener) inbound.Listener {
-	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Auth: c.UseOfAuth(l), Forwarders: l.Forwarders, Domain: l.Submission.CompleteDomain, Priority: l.Submission.Priority.Set, PriorityMax: int8(l.Submission.Priority.Or(0)), FutureRelease: l.futureRelease(), DeliverBy: l.deliverBy(), DeliverByMin: l.Submission.DeliverByMin.Truncate(time.Second), VERP: c.verpTerms(l), RequireTLS: c.SMTPD.RequireTLS, TLSOptional: c.SMTPD.TLSOptional, Limits: inbound.Limits{
+	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Auth: c.UseOfAuth(l), Forwarders: l.Forwarders, Domain: l.Submission.CompleteDomain, Priority: l.Submission.Priority.Set, PriorityMax: int8(l.Submission.Priority.Or(0)), FutureRelease: l.futureRelease(), DeliverBy: l.deliverBy(), DeliverByMin: l.Submission.DeliverByMin.Truncate(time.Second), VERP: c.verpTerms(l), ETRN: c.etrn(l), RequireTLS: c.SMTPD.RequireTLS, TLSOptional: c.SMTPD.TLSOptional, Limits: inbound.Limits{
 		Connections:       l.Limits.Connections.Or(0),
 		ClientConnections: optNone(l.Limits.ClientConnections),
 		Recipients:        optNone(l.Limits.Recipients),
@@ -295,6 +297,7 @@ func (l *loader) checkListener(t *tomlfile.Table, one *Listener) {
 	l.checkAuth(one, about)
 	l.checkForwarders(one, about)
 	l.checkSubmission(one, about)
+	l.checkETRN(one, about)
 	for _, socket := range []struct{ key, path string }{{"admin_socket", l.c.AdminSocketPath()}, {"submission_socket", l.c.SubmissionSocketPath()}} {
 		if one.Address.Unix != "" && filepath.Clean(one.Address.Unix) == filepath.Clean(socket.path) {
 			about("address", "this is the path of "+socket.key, "choose another path")

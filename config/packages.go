@@ -323,7 +323,7 @@ func (c *Config) validateAll() []error {
 		}
 	}
 	for _, err := range []error{
-		c.Spool().Validate(), c.Driver().WithDefaults().Validate(), c.Inbound().WithDefaults().Validate(), relay,
+		c.Spool().Validate(), c.FastFlush.WithDefaults().Validate(), c.Driver().WithDefaults().Validate(), c.Inbound().WithDefaults().Validate(), relay,
 		c.Outbound().WithDefaults().Validate(), c.Route().Validate(), c.Resolve().Validate(), c.Flows().WithDefaults().Validate(), c.Report().WithDefaults().Validate(), c.rewriting().WithDefaults().Validate(), c.Pipe().WithDefaults().Validate(),
 	} {
 		if err != nil {

@@ -86,6 +86,7 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	}
 
 	same(t, "inbound", c.Inbound().WithDefaults(), inbound.Config{Session: server.Config{Hostname: testEnvironment.Hostname}}.WithDefaults())
+	same(t, "fast flush", c.FastFlush, inbound.FlushConfig{}.WithDefaults())
 	policy, err := inbound.NewRelayPolicy(c.RelayPolicy())
 	if err != nil {
 		t.Fatal(err)

@@ -54,6 +54,7 @@ func allSections() []section {
 	return []section{
 		{"This host", tableTop, "Its name, its directories and its sockets.", hostParameters()},
 		{"Incoming mail", tableTop, "Where clients connect, and which mail is accepted from them.", inboundParameters()},
+		{"Requests for mail", tableTop, "Sites that are not always connected, and ask for their mail by ETRN; see docs/listeners.md.", etrnParameters()},
 		{"Certificates by ACME", tableTop, "A certificate for listeners that is obtained from an authority and renewed; those in files are in [[certificate]], see docs/tls.md.", acmeParameters()},
 		{"Logins", tableTop, "Users who may log in with AUTH, and may then send anywhere; see docs/authentication.md.", loginParameters()},
 		{"Administration over the network", tableTop, "The administration API for programs on this and other machines, see docs/api.md.", remoteParameters()},

@@ -62,6 +62,7 @@ func (w *warner) listeners() {
 	for i := range w.c.Listeners {
 		l := &w.c.Listeners[i]
 		w.useless(l)
+		w.etrn(l)
 		if l.Purpose == inbound.PurposeRelay && l.Address.TCP.Port() == 25 && w.c.UseOfTLS(l) == inbound.TLSRequire {
 			w.about(fullName(fullName(tableListener, l.Name), "tls"), "servers that cannot encrypt cannot send mail to this port, which a host that receives mail from the Internet must allow (RFC 3207 4)")
 		}

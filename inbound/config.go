@@ -88,6 +88,8 @@ type Config struct {
 	// network of clients has more than half. Beyond it STARTTLS is answered with 454.
 	// Default 100.
 	HandshakeLimit int
+	// Flusher executes ETRN; nil: no listener offers it. The caller runs it.
+	Flusher *Flusher
 	// Auth configures the logins of clients.
 	Auth AuthConfig
 	// GreetPause is the delay before the greeting, during which a client of a

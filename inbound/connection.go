@@ -137,6 +137,8 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 		c.identify(&r.Client)
 	case *server.Authenticate:
 		c.authenticate(ctx, r)
+	case *server.ETRN:
+		c.etrn(ctx, r)
 	case *server.Rejected:
 		c.server.counters.reject(r.Reply)
 		c.server.refusals.note(slog.LevelInfo, "rejected", c.name(), kindOf(r.Reply), "command", r.Command, "reply", r.Reply.String())

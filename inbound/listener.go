@@ -56,6 +56,8 @@ type Listener struct {
 	// smtp.ByMax; 0 for any time.
 	DeliverBy    bool
 	DeliverByMin time.Duration
+	// ETRN is which clients may use ETRN (RFC 1985); only for PurposeRelay (RFC 6409 7).
+	ETRN ETRNUse
 	// Domain completes addresses of clients that give none, or one without a dot; "" does
 	// not. Only for submission (RFC 6409 4.2).
 	Domain string
@@ -158,6 +160,8 @@ func (l *Listener) Validate() error {
 	complaints = append(complaints, l.validTLS())
 	complain(l.Auth > AuthRequired, "no such use of AUTH: %d", l.Auth)
 	complain(l.Auth != AuthOff && l.Mechanisms == 0, "AUTH without mechanisms")
+	complain(l.ETRN > ETRNAll, "no such use of ETRN: %d", l.ETRN)
+	complain(l.ETRN != ETRNOff && l.Purpose.closed(), "ETRN is not for submission")
 	complain(l.Purpose > PurposeSubmissions, "no such purpose: %d", l.Purpose)
 	complain(l.PriorityMax < mail.PriorityMin || l.PriorityMax > mail.PriorityMax, "priority %d is not between %d and %d", l.PriorityMax, mail.PriorityMin, mail.PriorityMax)
 	complain(l.FutureRelease < 0 || l.FutureRelease > FutureReleaseMax || l.FutureRelease%time.Second != 0, "future release %s is not within 0 and %s, in seconds", l.FutureRelease, FutureReleaseMax)

@@ -86,7 +86,7 @@ func start(t *testing.T, cfg Config, gate Gate, early EarlyTalkers) *testServer 
 	t.Helper()
 	ts := &testServer{sink: &memorySink{}, listener: newPipeListener(), log: &syncBuffer{}, served: make(chan error, 1)}
 	cfg.Session.Hostname = "mx.example"
-	cfg.Logger = slog.New(slog.NewTextHandler(ts.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg.Logger = loggerTo(ts.log)
 	policy, err := NewRelayPolicy(RelayConfig{RelayDomains: []string{"b.example"}})
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +218,14 @@ type policyFunc func(*Client)
 
 func (f policyFunc) Sender(*Client, mail.Address) mail.Reply { return mail.Reply{} }
 
+func (f policyFunc) Trusts(*Client) bool { return true }
+
 func (f policyFunc) Recipient(c *Client, _, _ mail.Address) mail.Reply {
 	f(c)
 	return mail.Reply{}
+}
+
+// loggerTo returns a logger of everything.
+func loggerTo(b *syncBuffer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

@@ -21,6 +21,8 @@ type Policy interface {
 	Sender(client *Client, sender mail.Address) mail.Reply
 	// Recipient returns the refusal of a recipient, or a zero reply.
 	Recipient(client *Client, sender, recipient mail.Address) mail.Reply
+	// Trusts reports whether a client may send anywhere, and so may learn what is in the queue.
+	Trusts(client *Client) bool
 }
 
 // A Client has the facts that decide where a client may send.
@@ -93,7 +95,7 @@ type RelayPolicy struct {
 	cfg          RelayConfig
 	certificates map[certificate.Fingerprint]bool
 	logins       senderLogins
-	domains      map[string]bool // in lower case, as A-labels; with a leading dot for all subdomains
+	domains      domainSet
 }
 
 // NewRelayPolicy returns a RelayPolicy; the error joins all errors of the
@@ -102,23 +104,13 @@ func NewRelayPolicy(cfg RelayConfig) (*RelayPolicy, error) {
 	if cfg.Networks == nil {
 		cfg.Networks = loopback()
 	}
-	p := &RelayPolicy{cfg: cfg, certificates: map[certificate.Fingerprint]bool{}, logins: newSenderLogins(cfg.SenderLogins), domains: map[string]bool{}}
+	p := &RelayPolicy{cfg: cfg, certificates: map[certificate.Fingerprint]bool{}, logins: newSenderLogins(cfg.SenderLogins)}
 	for _, f := range cfg.ClientCertificates {
 		p.certificates[f] = true
 	}
-	var complaints []error
-	for _, d := range cfg.RelayDomains {
-		name, below := strings.CutPrefix(d, ".")
-		ascii, err := asciiDomain(name)
-		if err != nil || !smtp.ValidDomain(ascii) {
-			complaints = append(complaints, fmt.Errorf("relay domain %q is not a domain name", d))
-			continue
-		}
-		if below {
-			ascii = "." + ascii
-		}
-		p.domains[ascii] = true
-	}
+	domains, err := newDomainSet("relay domain", cfg.RelayDomains)
+	p.domains = domains
+	complaints := []error{err}
 	for _, n := range cfg.Networks {
 		if !n.IsValid() {
 			complaints = append(complaints, fmt.Errorf("a network of the relay policy is not valid: %s", n))
@@ -127,7 +119,7 @@ func NewRelayPolicy(cfg RelayConfig) (*RelayPolicy, error) {
 	return p, errors.Join(complaints...)
 }
 
-// Trusts reports whether a client may send anywhere. What others send is not signed in the
+// Trusts implements Policy. What others send is not signed in the
 // name of our domains.
 func (p *RelayPolicy) Trusts(client *Client) bool {
 	if !client.Addr.IsValid() || client.User != "" || contains(p.cfg.Networks, client.Addr) {
@@ -175,7 +167,7 @@ func (p *RelayPolicy) Recipient(client *Client, _, recipient mail.Address) mail.
 		return refusal(recipient, 1, 2, "Bad domain name")
 	}
 	switch {
-	case p.relays(ascii):
+	case p.domains.has(ascii):
 		return mail.Reply{}
 	case !trusted:
 		return refusal(recipient, 7, 1, "Relay access denied")
@@ -195,16 +187,41 @@ func (p *RelayPolicy) literal(trusted bool, recipient mail.Address) mail.Reply {
 	return mail.Reply{}
 }
 
-// relays reports whether any client may send to the domain.
-func (p *RelayPolicy) relays(domain string) bool {
-	if len(p.domains) == 0 {
+// A domainSet is domains in lower case, as A-labels. One with a leading dot stands for all names below it.
+type domainSet map[string]bool
+
+// newDomainSet returns the set of a list; what names an entry in errors, which are joined.
+func newDomainSet(what string, domains []string) (domainSet, error) {
+	set := make(domainSet)
+	var complaints []error
+	for _, d := range domains {
+		name, below := strings.CutPrefix(d, ".")
+		ascii, err := asciiDomain(name)
+		if err != nil || !smtp.ValidDomain(ascii) {
+			complaints = append(complaints, fmt.Errorf("%s %q is not a domain name", what, d))
+			continue
+		}
+		if below {
+			ascii = "." + ascii
+		}
+		set[ascii] = true
+	}
+	return set, errors.Join(complaints...)
+}
+
+// has reports whether a domain, in lower case, is in the set.
+func (s domainSet) has(domain string) bool { return s[domain] || s.hasAround(domain) }
+
+// hasBelow reports whether all names below a domain, in lower case, are in the set.
+func (s domainSet) hasBelow(domain string) bool { return s["."+domain] || s.hasAround(domain) }
+
+// hasAround reports whether the set has all names below a domain that a domain is below.
+func (s domainSet) hasAround(domain string) bool {
+	if len(s) == 0 {
 		return false
 	}
-	if p.domains[domain] {
-		return true
-	}
 	for i := strings.IndexByte(domain, '.'); i >= 0; {
-		if p.domains[domain[i:]] {
+		if s[domain[i:]] {
 			return true
 		}
 		next := strings.IndexByte(domain[i+1:], '.')

@@ -280,6 +280,7 @@ func (t *terms) peer(addr netip.Addr) server.Peer {
 		RequireTLS:  t.RequireTLS,
 		VERP:        t.VERP.of(addr),
 		VERPFilter:  t.VERP.Filter,
+		ETRN:        t.ETRN != ETRNOff && t.cfg.Flusher != nil,
 
 		DeliverBy:     t.DeliverBy,
 		DeliverByMin:  t.DeliverByMin,

@@ -56,6 +56,7 @@ type Daemon struct {
 	spool         *spool.Spool
 	driver        *driver.Driver
 	inbound       *inbound.Server
+	flusher       *inbound.Flusher
 	admin         *admin.Server
 	policy        *policy
 	agents        *agents
@@ -216,16 +217,19 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	if d.drop != nil {
 		d.drop.returner = &givingBack{reporter, &d.edits, d.driver.Arrived}
 	}
-	in := cfg.Inbound()
-	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver, d.feedback}, routing.flows, d.quotas
-	in.Edits, in.Milters = routing.edits, routing.milters
-	in.Auth.Users = routing.users
-	d.inbound, err = inbound.New(in, &intake{d.spool, d.signer, d.policy, &d.verp, d.driver.Arrived}, d.policy, d.driver)
+	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
+		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, ReplyClass: d.replies.class, Configuration: &reloads{d}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	if err != nil {
 		return err
 	}
-	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, ReplyClass: d.replies.class, Configuration: &reloads{d}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+	if d.flusher, err = inbound.NewFlusher(cfg.FastFlush, flushQueue{d.admin}, d.log); err != nil {
+		return err
+	}
+	in := cfg.Inbound()
+	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver, d.feedback}, routing.flows, d.quotas
+	in.Edits, in.Milters = routing.edits, routing.milters
+	in.Auth.Users, in.Flusher = routing.users, d.flusher
+	d.inbound, err = inbound.New(in, &intake{d.spool, d.signer, d.policy, &d.verp, d.driver.Arrived}, d.policy, d.driver)
 	return err
 }
 
@@ -449,6 +453,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.keepQuotas(taking)
 	})
 	keeping.Go(func() { d.watchCertificates(taking) })
+	keeping.Go(func() {
+		defer d.options.atPanic()
+		d.flusher.Run(taking)
+	})
 	if d.drop != nil {
 		keeping.Go(func() {
 			defer d.options.atPanic()
@@ -551,6 +559,8 @@ type policy struct {
 func (p *policy) Sender(client *inbound.Client, sender mail.Address) mail.Reply {
 	return p.p.Load().Sender(client, sender)
 }
+
+func (p *policy) Trusts(client *inbound.Client) bool { return p.p.Load().Trusts(client) }
 
 func (p *policy) Recipient(client *inbound.Client, sender, recipient mail.Address) mail.Reply {
 	reply := p.p.Load().Recipient(client, sender, recipient)

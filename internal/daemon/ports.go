@@ -291,6 +291,17 @@ func adminError(err error) error {
 	return err
 }
 
+// flushQueue has the mail tried that clients ask for, as an operator would.
+type flushQueue struct{ admin *admin.Server }
+
+func (q flushQueue) Retry(ctx context.Context, domains []string, reason string) (messages int, err error) {
+	return q.admin.RetryDomains(ctx, domains, "etrn", reason)
+}
+
+func (q flushQueue) Count(ctx context.Context, domains []string) (messages int, whole bool, err error) {
+	return q.admin.CountDomains(ctx, domains)
+}
+
 // openContent opens a message's content, which has been checked.
 func openContent(ctx context.Context, s *spool.Spool, id mail.QueueID) (io.ReadCloser, error) {
 	c, err := s.Content(ctx, id)

@@ -127,6 +127,9 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	d.settled.add(cfg)
 	d.spool.SetCounts(quotaCounts(cfg))
 	d.quotas.Configure(cfg.Quotas())
+	if err := d.flusher.Configure(cfg.FastFlush); err != nil {
+		return nil, err // the configuration's validation has seen to that
+	}
 	credentials := d.credentials
 	if err := d.tlsReports.configure(cfg); err != nil {
 		return nil, err // check has seen to that
