@@ -62,7 +62,8 @@ var carriedElsewhere = []string{
 	"smtpd_tls_cert_file", "smtpd_tls_key_file", "smtpd_tls_eccert_file", "smtpd_tls_eckey_file", "smtpd_tls_chain_files", "tls_server_sni_maps", // listener_tls.go
 	"smtpd_tls_security_level", "smtpd_use_tls", "smtpd_enforce_tls", "smtpd_tls_protocols", "smtpd_tls_mandatory_protocols", "smtpd_sasl_auth_enable",
 	"smtpd_client_restrictions", "smtpd_helo_restrictions", "smtpd_sender_restrictions", "smtpd_relay_restrictions", "smtpd_recipient_restrictions", "smtpd_data_restrictions", // rules.go
-	"smtpd_end_of_data_restrictions", "smtpd_etrn_restrictions",
+	"smtpd_end_of_data_restrictions",
+	"fast_flush_domains", "smtpd_etrn_restrictions", // etrn.go
 	"smtpd_milters", "non_smtpd_milters", "milter_default_action", "milter_connect_timeout", "milter_command_timeout", "milter_content_timeout", "milter_macro_daemon_name", // milters.go
 	"header_checks", "smtp_header_checks", // headers.go
 	"smtp_helo_name", "smtp_bind_address", "smtp_bind_address6", // transports.go

@@ -16,7 +16,7 @@ type prefixGroup struct {
 var prefixes = []prefixGroup{
 	{"postscreen_", answer{kind: lost, text: "There is no postscreen. smtpd_greet_pause with smtpd_forbid_unauth_pipelining refuses clients that speak too early, smtpd_refuse_networks those of some networks; lists in the DNS belong to a filter or to a host in front."}},
 	{"tlsproxy_", answer{kind: unneeded, text: "There are no processes for the parts of the program"}},
-	{"fast_flush_", answer{kind: unneeded, text: "posthaste queue flush --domain tries the mail of any domain"}},
+	{"fast_flush_", answer{kind: unneeded, text: "There are no files with the mail of each domain: ETRN and posthaste queue flush --domain search the queue"}},
 	{"qmqpd_", answer{kind: lost, text: "There is no QMQP; have the clients use SMTP."}},
 	{"multi_instance_", answer{kind: lost, text: "Each instance of Postfix has a main.cf of its own. Import each, and run one daemon for each result, with its own queue_directory; or use one daemon with listeners, classes and sources for what they did.", fine: []string{"no"}}},
 	{"maillog_file", answer{kind: unneeded, text: "The log goes to standard error, where systemd's journal takes it; [log] sets its level and format"}},

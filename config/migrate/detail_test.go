@@ -230,3 +230,61 @@ func TestLargeFiles(t *testing.T) {
 		t.Errorf("they took %s", took)
 	}
 }
+
+// ETRN is carried over for domains that are named. Which clients may use it is taken from the restrictions, for each listener.
+func TestETRN(t *testing.T) {
+	const master = "smtp inet n - n - - smtpd\n26 inet n - n - - smtpd -o smtpd_etrn_restrictions=reject\n27 inet n - n - - smtpd -o smtpd_discard_ehlo_keywords=ETRN\nsubmission inet n - n - - smtpd -o smtpd_tls_security_level=none -o smtpd_etrn_restrictions=reject\n"
+	listeners := func(uses ...string) (text string) {
+		for i, use := range uses {
+			if use != "" {
+				text += fmt.Sprintf("%d %s\n", i, use)
+			}
+		}
+		return text
+	}
+	for _, test := range []struct {
+		main    string
+		domains string // as in the result; "" if there are none
+		uses    string
+		said    string // in a remark or a note; "" if there is no remark
+	}{
+		{"", "", "", "ETRN is offered only for the domains of fast_flush_domains, and there is none"},
+		{"relay_domains = a.example\nsmtpd_etrn_restrictions = permit_mynetworks, reject\n", "", "", "ETRN is offered only for"},
+		{"fast_flush_domains =\n", "", "", "ETRN is offered only for"},
+		{"relay_domains = A.example, hash:/etc/more\nfast_flush_domains = $relay_domains\n", `[".a.example", ".b.example", "a.example", "b.example"]`, listeners("", "off", "off"), ""},
+		{"fast_flush_domains = a.example, .b.example\nparent_domain_matches_subdomains =\n", `[".b.example", "a.example"]`, listeners("", "off", "off"), ""},
+		{"fast_flush_domains = a.example\nparent_domain_matches_subdomains =\nsmtpd_etrn_restrictions = permit_mynetworks, permit_sasl_authenticated, reject\n", `["a.example"]`, listeners("trusted", "off", "off"), ""},
+		{"fast_flush_domains = a.example\nparent_domain_matches_subdomains =\nsmtpd_etrn_restrictions = permit_mynetworks check_etrn_access hash:/etc/etrn\n", `["a.example"]`, listeners("", "off", "off"), "check_etrn_access hash:/etc/etrn: ETRN is for all clients, or for those that may send anywhere"},
+		{"fast_flush_domains = a.example\nparent_domain_matches_subdomains =\nsmtpd_etrn_restrictions = reject_rbl_client bl.example, permit\n", `["a.example"]`, listeners("", "off", "off"), "reject_rbl_client bl.example: ETRN is for"},
+		{"fast_flush_domains = !x.example, ldap:/etc/ldap, a.example\nparent_domain_matches_subdomains =\nsmtpd_discard_ehlo_keywords = etrn\n", `["a.example"]`, listeners("off", "off", "off"), "Write the domains into fast_flush_domains."},
+		{"fast_flush_refresh_time = 1h\nfast_flush_purge_time = 2d\n", "", "", "There are no files with the mail of each domain"},
+	} {
+		r := of(test.main, map[string]string{"master.cf": master, "more": "b.example x\n"}, "")
+		c, err := config.Parse("result", []byte(r.TOML), config.Environment{Hostname: "host.example.com"})
+		if err != nil {
+			t.Errorf("%s: %v", test.main, err)
+			continue
+		}
+		uses := ""
+		for i, l := range c.AllListeners() {
+			if l.ETRN.Set {
+				uses += fmt.Sprintln(i, l.ETRN.Value)
+			}
+		}
+		if uses != test.uses {
+			t.Errorf("%s\nlisteners %q, want %q", test.main, uses, test.uses)
+		}
+		want := "\nfast_flush_domains = " + test.domains + "\n"
+		if has := strings.Contains(r.TOML, "\nfast_flush_domains = "); has != (test.domains != "") || has && !strings.Contains(r.TOML, want) {
+			t.Errorf("%s\n%s\nwant %s", test.main, r.TOML, want)
+		}
+		if test.said != "" && !strings.Contains(said(r), test.said) {
+			t.Errorf("%s\n%s\nwant %s", test.main, said(r), test.said)
+		}
+		for _, one := range r.Remarks {
+			if strings.Contains(one.Text, "ETRN") && !strings.Contains(test.said, ": ETRN") {
+				t.Errorf("%s: %s", test.main, one.Text)
+			}
+		}
+	}
+}

@@ -29,6 +29,7 @@ func (t *translation) incoming() {
 	listeners := t.listeners()
 	t.restrictions(listeners)
 	t.listenerTables(listeners)
+	t.etrn(listeners)
 	t.milters(listeners)
 	t.headerChecks(listeners)
 	t.writeListeners(listeners)
@@ -204,8 +205,9 @@ var listenerOptions = map[string]func(t *translation, l *listener, s setting, li
 	"smtpd_tls_protocols": nil, "smtpd_tls_mandatory_protocols": nil,
 	"smtpd_sasl_auth_enable":    nil,                                                                                                                                         // logins
 	"smtpd_client_restrictions": nil, "smtpd_helo_restrictions": nil, "smtpd_sender_restrictions": nil, "smtpd_relay_restrictions": nil, "smtpd_recipient_restrictions": nil, // restrictions
-	"smtpd_data_restrictions": nil, "smtpd_end_of_data_restrictions": nil, "smtpd_etrn_restrictions": nil,
-	"smtpd_milters": nil, "milter_macro_daemon_name": nil, "milter_default_action": nil, // milters
+	"smtpd_data_restrictions": nil, "smtpd_end_of_data_restrictions": nil,
+	"smtpd_etrn_restrictions": nil,                                                                // etrn
+	"smtpd_milters":           nil, "milter_macro_daemon_name": nil, "milter_default_action": nil, // milters
 	"cleanup_service_name":                nil, // headerChecks
 	"message_size_limit":                  limitOption("message_size_limit", formNumber),
 	"smtpd_recipient_limit":               limitOption("recipient_limit", formNumber),

@@ -307,7 +307,7 @@ func (t *translation) relayDomains() {
 			continue // $mydestination; mailboxes says what becomes of these
 		}
 		names, routed = append(names, d), append(routed, d)
-		if below := "." + strings.TrimPrefix(d, "."); below != d && t.matchesSubdomains() {
+		if below := "." + strings.TrimPrefix(d, "."); below != d && t.matchesSubdomains("relay_domains") {
 			names, routed = append(names, below), append(routed, below)
 		}
 	}
@@ -330,10 +330,10 @@ func (t *translation) relayDomains() {
 	}
 }
 
-// matchesSubdomains reports whether a domain of relay_domains stands for those below it, too.
-func (t *translation) matchesSubdomains() bool {
+// matchesSubdomains reports whether a domain of a list, such as relay_domains, stands for those below it, too.
+func (t *translation) matchesSubdomains(list string) bool {
 	s := t.get("parent_domain_matches_subdomains")
-	return slices.Contains(s.words(), "relay_domains")
+	return slices.Contains(s.words(), list)
 }
 
 // unlike reports whether a transport has limits of its own.

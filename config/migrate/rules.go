@@ -10,7 +10,7 @@ import (
 
 // restrictionLists are the parameters that have restrictions in them.
 var restrictionLists = []string{"smtpd_client_restrictions", "smtpd_helo_restrictions", "smtpd_sender_restrictions", "smtpd_relay_restrictions", "smtpd_recipient_restrictions",
-	"smtpd_data_restrictions", "smtpd_end_of_data_restrictions", "smtpd_etrn_restrictions"}
+	"smtpd_data_restrictions", "smtpd_end_of_data_restrictions"}
 
 // What a restriction becomes.
 const (
@@ -52,7 +52,7 @@ var restrictionKinds = map[string]string{
 	"reject_sender_login_mismatch": isLogins, "reject_authenticated_sender_login_mismatch": isLogins, "reject_known_sender_login_mismatch": isLogins, "reject_unauthenticated_sender_login_mismatch": isLogins, "check_sasl_access": isLogins,
 
 	"check_recipient_access": isRecipients, "check_recipient_a_access": isRecipients, "check_recipient_mx_access": isRecipients, "check_recipient_ns_access": isRecipients, "reject_rhsbl_recipient": isRecipients,
-	"check_policy_service": isPolicy, "check_etrn_access": "There is no ETRN: posthaste queue flush --domain tries the mail of a domain", "sleep": isNothing, "warn_if_reject": isNothing,
+	"check_policy_service": isPolicy, "sleep": isNothing, "warn_if_reject": isNothing,
 }
 
 // takesArgument reports whether the word behind a restriction belongs to it.

@@ -93,8 +93,11 @@ func external(one maincf.Table) string {
 // maps.
 func (t *translation) domainList(s setting) (all []string) {
 	where := "relay_domains"
-	if s.Name == "mydestination" {
+	switch s.Name {
+	case "mydestination":
 		where = "user_domains"
+	case "fast_flush_domains":
+		where = s.Name
 	}
 	tables, ok := t.tables(s)
 	if !ok {
