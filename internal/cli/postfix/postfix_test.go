@@ -52,6 +52,18 @@ func TestExitCodesOfSubmission(t *testing.T) {
 	}
 }
 
+// The mail for an address without a name is found by its site, as Postfix's manual says it must be written.
+//
+// Seen failing: the brackets were taken off, and no message was for that domain.
+func TestSite(t *testing.T) {
+	for value, want := range map[string]string{"example.net": "example.net", "[mail.example.net]": "mail.example.net", "[192.0.2.1]": "[192.0.2.1]", "[IPv6:2001:db8::1]": "[IPv6:2001:db8::1]",
+		"192.0.2.1": "[192.0.2.1]", "": "", "[]": "", ".example.net": ".example.net"} {
+		if got := siteOf(value); got != want {
+			t.Errorf("%s: %q, want %q", value, got, want)
+		}
+	}
+}
+
 // The options of the classic programs, in all the ways in which getopt(3) takes
 // them.
 func TestGetopt(t *testing.T) {

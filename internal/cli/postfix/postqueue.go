@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
@@ -34,7 +35,7 @@ func postqueue(ctx context.Context, name string, args []string, s command.Stream
 		case 'i':
 			call = []string{"flush", opt.value}
 		case 's':
-			call = []string{"flush", "--domain", strings.Trim(opt.value, "[]")}
+			call = []string{"flush", "--domain", siteOf(opt.value)}
 		}
 	}
 	switch {
@@ -49,6 +50,16 @@ func postqueue(ctx context.Context, name string, args []string, s command.Stream
 		return command.Complain(s.Err, name, exit.New(exit.Usage, err, usageOf(name)))
 	}
 	return delegate(ctx, name, s, call...)
+}
+
+// siteOf returns the domain of recipients for the site of -s. One that is an IP address has brackets there, as in
+// Postfix; around a name, which Postfix refuses, they are left out.
+func siteOf(value string) string {
+	bare := strings.Trim(value, "[]")
+	if _, err := netip.ParseAddr(strings.TrimPrefix(strings.ToLower(bare), "ipv6:")); err == nil {
+		return "[" + bare + "]"
+	}
+	return bare
 }
 
 // postqueueOptions are its options: v and c matter to Postfix alone.
