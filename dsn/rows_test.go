@@ -216,7 +216,7 @@ func TestD11AutoSubmitted(t *testing.T) {
 	has(t, compose(t, reportOn(toBob()), Original{}), "Auto-Submitted: auto-replied\r\n")
 }
 
-// Mail that was given up because of its age fails with 5.4.7, and the last
+// B-142: mail that was given up because of its age fails with 5.4.7, and the last
 // temporary reply is still quoted as it was (RFC 3464 2.3.4).
 func TestD12Expiry(t *testing.T) {
 	ro := outcome("bob@example.net", mail.ReportFailed, greylisted)

@@ -211,7 +211,7 @@ func TestNetDialer(t *testing.T) {
 }
 
 // Should anything between us and the system choose another address, as a name in
-// its place would let it, the connection is not made.
+// its place would let it, the connection is not made (B-155).
 func TestOnlyTheAddressThatWasChecked(t *testing.T) {
 	for _, c := range []struct {
 		to, at string

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -132,6 +134,36 @@ backoff = "1h"
 		}
 	}
 	t.Errorf("no destination rests: %+v", list)
+}
+
+// B-141: a receiver that refuses all mail for good because of the address that it comes from. With the
+// rule of docs/replies.md no message is returned, and the receiver is left alone.
+func TestBlockedAddress(t *testing.T) {
+	t.Parallel()
+	manual, err := os.ReadFile("../../docs/replies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rule, _ := strings.Cut(string(manual), "[reply_rule.blocked]\nreceiver = [\".mx.example.net\"]\n")
+	rule, _, found := strings.Cut(rule, "```")
+	if !found {
+		t.Fatal("docs/replies.md has no rule for a blocked address")
+	}
+	var asked atomic.Int32
+	address := refuser(t, func(string) string {
+		asked.Add(1)
+		return "550 5.7.1 Service unavailable; client [192.0.2.1] blocked using bl.example"
+	})
+	r := start(t, t.TempDir(), "[reply_rule.blocked]\n"+rule+routes("d.test", address))
+	const letters = 60
+	for i := range letters {
+		r.feed(letter(fmt.Sprintf("<%d>", i), "a@d.test"))
+	}
+	r.waiting("all mail is deferred", census{mail.AreaDeferred: letters})
+	logged := r.log.tail(1 << 20)
+	if n := asked.Load(); n < 5 || n > letters/2 || strings.Contains(logged, "status=bounced") || !strings.Contains(logged, "msg=rule") {
+		t.Errorf("the receiver was asked %d times", n)
+	}
 }
 
 // destinations returns what the core holds of all destinations.
