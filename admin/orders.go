@@ -149,7 +149,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 			done.Unchanged++
 			continue
 		case v == verbRelease && m.awaitsDate() && len(o.Filter.IDs) == 0:
-			done.Dated++ // or who releases what he has held would also send what nobody has held, before its date
+			done.Dated++ // otherwise a release of all held mail would also send mail that only its sender's date holds
 			continue
 		case v == verbRelease && m.Place.Due == 0 && m.Envelope.Release > now:
 			done.Dated++

@@ -105,7 +105,7 @@ func TestHoldKeepsWhatWouldBeRemoved(t *testing.T) {
 // Mail that its sender has kept until a date: what an operator has held waits for that after a release, which
 // has taken effect then; what waits for nothing else is sent by a release that names it, and by no other.
 //
-// Seen failing: who released all that he had held also sent what nobody had held, before its date.
+// Seen failing: a release of all held mail also sent mail that no operator had held, before its date.
 func TestReleaseKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		date := mail.Instant(time.Now().Add(time.Hour).UnixNano())

@@ -40,7 +40,7 @@ func remoteParameters() []parameter[Config] {
 	}
 }
 
-// remote warns of an API on the network that nobody can use, or that tells tokens to anybody.
+// remote warns of an API on the network that no program can use, or whose tokens can be read on the way.
 func (w *warner) remote() {
 	r := &w.c.Remote
 	if len(r.Listen) > 0 && r.Tokens == "" {

@@ -202,7 +202,7 @@ func (e *edits) letGo(ed *edit, c *mail.Change) error {
 	switch {
 	case st.kept && st.due > 0:
 		st.released = c.At
-	case st.kept && st.settled < st.recipients: // otherwise it only has to go, and nobody waits for that
+	case st.kept && st.settled < st.recipients: // otherwise it only has to be removed, and no recipient waits for that
 		if waits, err := e.awaitDate(ed, c.Due); waits || err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func TestKept(t *testing.T) {
 }
 
 // An operator holds a message that its sender has kept. Released before the date it waits for that, as before; released
-// after it, it is due at once. It is as old as if nobody had held it. Each state is found again after a crash.
+// after it, it is due at once. It is as old as if it had not been held. Each state is found again after a crash.
 func TestKeptAndHeld(t *testing.T) {
 	const release = mail.Instant(1_900_000_000 * time.Second)
 	const early = release - mail.Instant(time.Hour)

@@ -147,8 +147,8 @@ func TestUndeliverableReportIsHeld(t *testing.T) {
 }
 
 // Two hosts that send each other the mail of a domain end the loop by the Received fields of one of them
-// (own_hopcount_limit). The report goes round in the same loop, ends in the same way, and is held: nobody
-// is sent a report about a report (B-160, RFC 5321 4.5.4 and 6.3).
+// (own_hopcount_limit). The report goes round in the same loop, ends in the same way, and is held: there is
+// no report about a report (B-160, RFC 5321 4.5.4 and 6.3).
 func TestLoopOfTwoHosts(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0") // it stands in for the second host, whose port is not known yet

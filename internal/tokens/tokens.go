@@ -2,9 +2,9 @@
 // by the bearer tokens that they present (RFC 6750). The file has a hash of each token, so
 // that whoever reads it, or a copy of it, cannot use the API.
 //
-// A token is 32 random octets, which nobody can guess, so a fast hash without salt is as
+// A token is 32 random octets, which cannot be guessed, so a fast hash without salt is as
 // good as a slow one; it must be fast, since it is made for each request. Tokens are looked
-// up by their hash: how long that takes tells nothing about the tokens in the file.
+// up by their hash: how long that takes reveals nothing about the tokens in the file.
 //
 // # The file
 //

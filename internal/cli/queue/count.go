@@ -32,7 +32,7 @@ func newCountCommand(p *socket.Finder) *cobra.Command {
 		Use:        "count [flags] [ID…]",
 		SuggestFor: []string{"stats", "top", "summary"},
 		Aliases:    []string{"sum"},
-		Short:      "Count messages and recipients, by domain, sender, reply and the like",
+		Short:      "Count messages and recipients, by domain, sender, reply or another property",
 		Long: `Count the messages that meet all given conditions, or all messages, and their waiting
 recipients. With --by they are counted in groups, the largest first: by a property of the
 message (area, sender, sender-domain, class, tenant, flow), or of its recipients (domain,
