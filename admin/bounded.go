@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -13,9 +14,11 @@ import (
 // A bounded is a listener that limits the number of open connections; the others
 // wait in the system's queue, where they use none of our file descriptors.
 //
-// While one waits, connections without a request under way make room, the oldest
-// first: otherwise silent connections up to the limit would keep all others out for
-// as long as a server waits for a request.
+// While one waits, connections without a request under way make room: otherwise silent
+// connections up to the limit would keep all others out for as long as a server waits for
+// a request. The client with the most connections is the first to lose one, its oldest:
+// otherwise a client that keeps opening connections would end those of others, whose first
+// request takes some round trips, most of all with TLS.
 type bounded struct {
 	net.Listener
 	most int
@@ -23,7 +26,8 @@ type bounded struct {
 	mu     sync.Mutex
 	quiet  ilist.List[slotted] // no request under way, the oldest first
 	open   int
-	freed  chan struct{} // holds a value if there may be new room since the last check
+	of     map[netip.Prefix]int // open connections of each client
+	freed  chan struct{}        // holds a value if there may be new room since the last check
 	closed chan struct{}
 	close  sync.Once
 }
@@ -34,7 +38,8 @@ type bounded struct {
 const quietAtLeast = 50 * time.Millisecond
 
 func newBounded(ln net.Listener, connections int) *bounded {
-	return &bounded{Listener: ln, most: connections, freed: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &bounded{Listener: ln, most: connections, freed: make(chan struct{}, 1), closed: make(chan struct{}),
+		of: make(map[netip.Prefix]int)}
 }
 
 // Accept waits for a connection, and then until there is room for it.
@@ -59,10 +64,11 @@ func (b *bounded) Accept() (net.Conn, error) {
 		}
 		timer.Stop()
 	}
-	c := &slotted{Conn: conn, of: b}
+	c := &slotted{Conn: conn, of: b, client: clientOf(conn.RemoteAddr())}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open++
+	b.of[c.client]++
 	c.fallQuiet()
 	return c, nil
 }
@@ -71,23 +77,53 @@ func (b *bounded) Accept() (net.Conn, error) {
 // If not, it returns the longest time to wait before checking again.
 func (b *bounded) makeRoom() (wait time.Duration, ok bool) {
 	b.mu.Lock()
-	oldest := b.quiet.Front()
-	switch {
-	case b.open < b.most:
+	if b.open < b.most {
 		b.mu.Unlock()
 		return 0, true
-	case oldest == nil:
+	}
+	first := b.dispensable()
+	if first == nil {
 		b.mu.Unlock()
 		return time.Hour, false
 	}
-	if age := time.Since(oldest.since); age < quietAtLeast {
+	if age := time.Since(first.since); age < quietAtLeast {
 		b.mu.Unlock()
 		return quietAtLeast - age, false
 	}
-	b.quiet.Remove(&oldest.inQuiet)
+	b.quiet.Remove(&first.inQuiet)
 	b.mu.Unlock()
-	oldest.Close()
+	first.Close()
 	return 0, true
+}
+
+// dispensable returns the connection that is the next to make room; nil if each has a
+// request under way. The caller holds mu.
+func (b *bounded) dispensable() *slotted {
+	first := b.quiet.Front()
+	if len(b.of) == 1 { // as on a unix socket, which may have thousands of connections
+		return first
+	}
+	for c := range b.quiet.All() {
+		if b.of[c.client] > b.of[first.client] {
+			first = c
+		}
+	}
+	return first
+}
+
+// clientOf returns whose connection it is: of an address, or of an IPv6 network of 64 bits,
+// all addresses of which one machine may use. The zero Prefix stands for this machine's users.
+func clientOf(a net.Addr) netip.Prefix {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	addr, bits := tcp.AddrPort().Addr().Unmap(), 32
+	if addr.Is6() {
+		bits = 64
+	}
+	prefix, _ := addr.Prefix(bits)
+	return prefix
 }
 
 // Close also ends an Accept that waits for room.
@@ -108,6 +144,7 @@ func (b *bounded) signal() {
 type slotted struct {
 	net.Conn
 	of      *bounded
+	client  netip.Prefix
 	since   time.Time // quiet: since when
 	inQuiet ilist.Link[slotted]
 	ended   bool
@@ -129,6 +166,9 @@ func (c *slotted) Close() error {
 	}
 	c.ended = true
 	b.open--
+	if b.of[c.client]--; b.of[c.client] == 0 {
+		delete(b.of, c.client)
+	}
 	if c.inQuiet.Listed() {
 		b.quiet.Remove(&c.inQuiet)
 	}

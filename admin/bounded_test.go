@@ -2,7 +2,10 @@ package admin
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,9 +36,15 @@ func newDoors(connections int) *doors {
 }
 
 // knock opens one more connection, and returns it if it is accepted within a time.
-func (d *doors) knock(within time.Duration) *slotted {
+func (d *doors) knock(within time.Duration) *slotted { return d.knockFrom(nil, within) }
+
+// knockFrom is knock from an address on the network.
+func (d *doors) knockFrom(address net.Addr, within time.Duration) *slotted {
 	go func() {
 		a, _ := net.Pipe()
+		if address != nil {
+			a = remote{a, address}
+		}
 		select {
 		case d.pipes.conns <- a:
 		case <-d.pipes.closed:
@@ -117,6 +126,70 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 		}
 		go d.Close()
 		go func() { <-d.failed }()
+	})
+}
+
+// A client that opens connections in a loop ends its own, not those of others: one whose
+// first request takes half a second, because it is far away, still gets it through.
+func TestManyConnectionsOfOneClient(t *testing.T) {
+	at := func(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text)) }
+	for name, flood := range map[string]func(i int) net.Addr{
+		"IPv4": func(i int) net.Addr { return at(fmt.Sprintf("192.0.2.1:%d", 1000+i)) },
+		"IPv6": func(i int) net.Addr { return at(fmt.Sprintf("[2001:db8::%x]:25", i+1)) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDoors(3)
+			far := d.knockFrom(at("198.51.100.7:25"), time.Second)
+			for i := range 100 {
+				if d.knockFrom(flood(i), time.Second) == nil {
+					t.Fatalf("%s: connection %d was not accepted", name, i)
+				}
+			}
+			if far.isClosed() {
+				t.Errorf("%s: another client's connection has made room", name)
+			}
+			far.Close()
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if len(d.of) != 1 || d.open != 2 {
+				t.Errorf("%s: %d connections of %v are open", name, d.open, d.of)
+			}
+			go d.Close()
+			go func() { <-d.failed }()
+		})
+	}
+}
+
+// A remote is a connection from an address.
+type remote struct {
+	net.Conn
+	address net.Addr
+}
+
+func (r remote) RemoteAddr() net.Addr { return r.address }
+
+// A flood of requests without a valid token is logged at once, and then with the number of
+// requests, ten seconds apart, the last ones too: what is not logged until somebody else
+// knocks is not noticed.
+func TestRefusalsAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		begun := time.Now()
+		d := &door{tell: func(client string, refused int64) {
+			told = append(told, fmt.Sprint(time.Since(begun), " ", client, " ", refused))
+		}}
+		d.refuse("a")
+		time.Sleep(time.Second)
+		d.refuse("b")
+		d.refuse("c")
+		time.Sleep(time.Minute)
+		d.refuse("d")
+		d.refuse("e")
+		d.close()
+		time.Sleep(time.Minute)
+		if want := []string{"0s a 1", "10s c 2", "1m1s d 1", "1m1s e 1"}; !slices.Equal(told, want) {
+			t.Errorf("%q, want %q", told, want)
+		}
 	})
 }
 

@@ -5,12 +5,13 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
 // NetworkConnections is the maximum number of open connections of one listener on the
-// network. One more takes the place of the oldest that has no request under way.
+// network. A further one replaces one that has no request under way, of the client with the
+// most connections.
 const NetworkConnections = 16
 
 // A Permission is what a client on the network may do.
@@ -31,6 +32,7 @@ func (s *Server) ServeNetwork(ctx context.Context, ln net.Listener, authorize fu
 	d := &door{authorize: authorize, tell: func(client string, refused int64) {
 		s.log.Warn("administration: a client has no valid token", "client", client, "refused", refused)
 	}}
+	defer d.close()
 	return s.serve(ctx, newBounded(ln, NetworkConnections), d.guard(s.Handler()))
 }
 
@@ -39,13 +41,15 @@ type door struct {
 	authorize func(string) (string, Permission)
 	tell      func(client string, refused int64)
 
-	refused atomic.Int64 // requests since told
-	told    atomic.Int64 // when refusals were logged last, in Unix seconds
+	mu      sync.Mutex
+	refused int64       // requests that were refused and are not logged yet
+	client  string      // of the last of them
+	resting *time.Timer // runs since the last line until the next one may come; nil: one may come now
 }
 
-// tellInterval is the shortest time between two log lines about refusals, in seconds: anybody
-// can cause them.
-const tellInterval = 10
+// tellInterval is the shortest time between two log lines about refusals: anybody can cause
+// them.
+const tellInterval = 10 * time.Second
 
 // guard passes on the requests that a token allows.
 func (d *door) guard(next http.Handler) http.Handler {
@@ -63,6 +67,9 @@ func (d *door) guard(next http.Handler) http.Handler {
 		token, given := bearer(r.Header)
 		if token != "" {
 			name, may = d.authorize(token)
+		}
+		if may < needs && r.ContentLength != 0 {
+			w.Header().Set("Connection", "close") // or the answer would wait for the body, which may never come
 		}
 		switch {
 		case may == PermissionNone:
@@ -96,12 +103,37 @@ func bearer(h http.Header) (token string, given bool) {
 	return strings.TrimLeft(token, " "), true
 }
 
-// refuse counts a refusal, and logs refusals now and then.
+// refuse counts a refusal, and logs it now or together with those of the next seconds.
 func (d *door) refuse(client string) {
-	n := d.refused.Add(1)
-	now, told := time.Now().Unix(), d.told.Load()
-	if now-told >= tellInterval && d.told.CompareAndSwap(told, now) {
-		d.refused.Add(-n)
-		d.tell(client, n)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refused, d.client = d.refused+1, client
+	if d.resting == nil {
+		d.log()
+	}
+}
+
+// log logs the refusals that are not logged yet. The caller holds mu.
+func (d *door) log() {
+	d.tell(d.client, d.refused)
+	d.refused, d.resting = 0, time.AfterFunc(tellInterval, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.resting = nil; d.refused > 0 {
+			d.log()
+		}
+	})
+}
+
+// close logs what is left, after the last request.
+func (d *door) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refused > 0 {
+		d.tell(d.client, d.refused)
+		d.refused = 0
+	}
+	if d.resting != nil {
+		d.resting.Stop()
 	}
 }

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/admintest"
@@ -110,7 +112,40 @@ func TestTokens(t *testing.T) {
 	if !strings.Contains(log, `by="token of operates at 127.0.0.1:`) {
 		t.Errorf("an order is logged without the token's owner:\n%s", log)
 	}
-	if n := strings.Count(log, "a client has no valid token"); n != 1 {
-		t.Errorf("%d lines about refusals within a second, want 1:\n%s", n, log)
+	if n := strings.Count(log, "a client has no valid token"); n != 2 || !strings.Contains(log, " refused=1\n") || !strings.Contains(log, " refused=10\n") {
+		t.Errorf("%d lines about refusals, want one about the first and one at the end about ten more:\n%s", n, log)
+	}
+}
+
+// What is refused is answered at once, though its body never comes, and nothing is answered
+// before the token has been looked at.
+func TestRefusedAtOnce(t *testing.T) {
+	address, _ := overNetwork(t, admintest.New())
+	for request, want := range map[string]string{
+		"POST /v1/flush HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nabc":                                "401 Unauthorized",
+		"POST /v1/flush HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n":                               "401 Unauthorized",
+		"POST /v1/flush HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer reads\r\nContent-Length: 100000\r\n\r\nabc": "403 Forbidden",
+		"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n":                                                                  "401 Unauthorized",
+		"TRACE / HTTP/1.1\r\nHost: x\r\n\r\n":                                                                    "401 Unauthorized",
+		"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n":                                                                "401 Unauthorized",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n":                                                                       "401 Unauthorized",
+		"GET //healthz HTTP/1.1\r\nHost: x\r\n\r\n":                                                              "401 Unauthorized",
+		"GET /healthz/. HTTP/1.1\r\nHost: x\r\n\r\n":                                                             "401 Unauthorized",
+		"GET /v1/..%2fhealthz HTTP/1.1\r\nHost: x\r\n\r\n":                                                       "401 Unauthorized",
+	} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if conn.Close(); err != nil || !strings.HasSuffix(strings.TrimSpace(line), want) {
+			t.Errorf("%q: %q %v, want %s", request, line, err, want)
+		}
 	}
 }

@@ -184,7 +184,9 @@ func (s *Server) serve(ctx context.Context, ln *bounded, handler http.Handler) e
 		IdleTimeout:       2 * time.Minute,
 		ConnContext:       withConn,
 		MaxHeaderBytes:    128 << 10, // a page of IDs is 20 kB
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		// Or OPTIONS * would be answered without a token.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(ln) }()

@@ -120,6 +120,9 @@ const (
 const nameMax = 64
 
 func checkName(name string) error {
+	if strings.HasPrefix(name, prefix) {
+		return fmt.Errorf("a name must not begin with %s, as tokens do: it is shown in the log", prefix)
+	}
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-@", r)
 	}
@@ -161,7 +164,7 @@ func (s *Set) take(line string) error {
 	if len(fields) == 0 || fields[0][0] == '#' {
 		return nil
 	}
-	if len(fields) < 3 || len(fields) > 4 || strings.HasPrefix(fields[0], prefix) || checkName(fields[0]) != nil {
+	if len(fields) < 3 || len(fields) > 4 || checkName(fields[0]) != nil {
 		return errSecret
 	}
 	t := &Token{Name: fields[0]}

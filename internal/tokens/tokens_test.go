@@ -105,6 +105,9 @@ func TestMistakes(t *testing.T) {
 	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that all may read: %v", err)
 	}
+	if _, _, err := New(Token{Name: "posthaste_x", Scope: ScopeRead}); err == nil || !strings.Contains(err.Error(), "must not begin with posthaste_") {
+		t.Errorf("a name like a token: %v", err)
+	}
 	for _, name := range []string{"", "a b", "#", "ä", strings.Repeat("x", 65)} {
 		if _, _, err := New(Token{Name: name, Scope: ScopeRead}); err == nil {
 			t.Errorf("%q is taken for a name", name)

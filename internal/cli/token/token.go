@@ -84,13 +84,16 @@ daemon that runs as another user, it is also readable by the group of the queue 
 				if err != nil || age < 24*time.Hour {
 					return command.Misuse(cmd, fmt.Errorf("--expires takes a time of a day or more, such as 30d or 12w, not %q", expires))
 				}
-				t.Until = time.Now().UTC().Truncate(24 * time.Hour).Add(age + 24*time.Hour).Truncate(24 * time.Hour)
+				t.Until = time.Now().UTC().AddDate(0, 0, 1).Add(age).Truncate(24 * time.Hour)
 			}
 			path, readers, err := at.path()
 			if err != nil {
 				return err
 			}
 			secret, err := tokens.Add(path, t, readers)
+			if errors.Is(err, os.ErrNotExist) {
+				return exit.New(exit.NoInput, err, "Make the directory first.")
+			}
 			if err != nil {
 				return codeOf(err, t.Name)
 			}
