@@ -103,6 +103,42 @@ func TestReportsOfLateMailTakeTurns(t *testing.T) {
 	}
 }
 
+// The same of mail that is returned: what has nothing left but its report leaves the core until its turn comes.
+func TestReportsOfReturnedMailTakeTurns(t *testing.T) {
+	const messages = 200
+	cfg := qmgr.Config{ActiveLimit: 1000}
+	cfg.DefaultTransport.Window.Initial, cfg.DefaultTransport.Window.Limit = 1, 1
+	f := newFlood(t, cfg)
+	f.By, f.Within = mail.ByReturn, time.Hour
+	var all []*qmgrtest.Message
+	for i := range messages {
+		all = append(all, f.Arrive("s@home.test", []mail.Recipient{{Address: mail.Address(fmt.Sprintf("u%d@home.test", i))}}))
+		f.settle()
+	}
+	f.By = mail.ByNone // of the reports
+	f.Now = f.Now.Add(time.Hour)
+	f.Step(qmgr.Wake{})
+	f.settle()
+	reported := func() (n int) {
+		for _, m := range all {
+			n += len(m.Reported)
+		}
+		return n
+	}
+	if n, want := reported(), 1000/20; n < want || n > want+1 {
+		t.Errorf("%d reports are made at once, want %d", n, want)
+	}
+	if v := f.Core.View(0); v.Messages > 2*1000/20 {
+		t.Errorf("%d messages are in core", v.Messages)
+	}
+	f.pass(messages * 20 * time.Millisecond)
+	f.open = true
+	f.pass(time.Hour)
+	if v := f.Core.View(0); v.Messages != 0 || len(f.Messages) != 0 || reported() != messages-1 { // one was under way, and is taken
+		t.Errorf("%d messages are in core and %d in the spool, %d are reported", v.Messages, len(f.Messages), reported())
+	}
+}
+
 // Of a message to more recipients than fit into core, those in the spool are given up with the others, without being read.
 func TestDeadlineOfALongList(t *testing.T) {
 	f := newFlood(t, qmgr.Config{RecipientLimit: 100, DefaultTransport: qmgr.TransportConfig{RecipientPool: 50, RecipientLimit: 5, ProcessLimit: 2}})
