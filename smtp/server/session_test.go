@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -189,6 +190,8 @@ func TestInterruptAnywhere(t *testing.T) {
 
 // phrases are what random sessions are made of.
 var phrases = []string{
+	"MAIL FROM:<a@a.example> MT-PRIORITY=9\r\n", "MAIL FROM:<a@a.example> HOLDFOR=60 BY=90;R\r\n", "MAIL FROM:<a@a.example> HOLDUNTIL=2030-03-17T17:46:41Z\r\n",
+	"MAIL FROM:<a@a.example> BY=0;R\r\n", "MAIL FROM:<> BY=-5;NT\r\n", "MAIL FROM:<a@a.example> REQUIRETLS\r\n",
 	"MAIL FROM:<a@a.example> XVERP\r\n", "MAIL FROM:<> XVERP=-=\r\n", "MAIL FROM:<a@a.example> XVERP=@\r\n", "ETRN a.example\r\n", "ETRN #q\r\n", "ETRN\r\n",
 	"EHLO x\r\n", "HELO x\r\n", "MAIL FROM:<a@a.example>\r\n", "MAIL FROM:<> SIZE=9\r\n", "MAIL FROM:<bad\r\n", "RCPT TO:<b@b.example>\r\n",
 	"RCPT TO:<no@b.example>\r\n", "RCPT TO:<c@b.example> NOTIFY=NEVER\r\n", "DATA\r\n", "text\r\n", ".\r\n", "..\r\n", "\r\n", "\r", "\n", "\x00", ".",
@@ -226,6 +229,8 @@ func checkChunking(t *testing.T, input []byte, normalize bool, r *rand.Rand) {
 	peer := loopbackPeer()
 	peer.Normalize, peer.XClient, peer.XForward = normalize, true, true
 	peer.VERP, peer.ETRN = mail.VERP{Before: '+', At: '='}, true
+	peer.Priority, peer.PriorityMax, peer.DeliverBy = true, 4, true
+	peer.FutureRelease, peer.Begun = time.Hour, 1_900_000_000*mail.Instant(time.Second)
 	run := func(sizes func() int) *host {
 		h := newHost(cfg, peer)
 		h.refusals["no@b.example"] = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 1}, Text: "no"}
