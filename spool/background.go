@@ -47,6 +47,9 @@ func (s *Spool) startBackground() {
 	s.work.done.Go(s.deleteFiles)
 	s.work.done.Go(s.maintain)
 	s.work.done.Go(s.keepCounts)
+	s.totals.begin()
+	first, seen := s.db.NewSnapshot(), s.healed
+	s.work.done.Go(func() { s.keepTotals(first, seen) })
 }
 
 func (s *Spool) stopBackground() {

@@ -60,6 +60,7 @@ func (s *Spool) spoil(ctx context.Context, id mail.QueueID, what string, cause e
 	if err := errors.Join(e.emit(b), s.commit(b)); err != nil {
 		return errors.Join(cause, err)
 	}
+	s.totals.doubt()
 	e.committed()
 	return cause
 }

@@ -74,6 +74,9 @@ func (s *Spool) Begin(ctx context.Context) (*Draft, error) { return s.begin(ctx,
 // content has size bytes. It does not reserve the room.
 func (s *Spool) Room(size int64) error { return s.room.admit(false, size) }
 
+// MinFree returns the free disk space, in bytes, below which new mail is refused.
+func (s *Spool) MinFree() int64 { return s.cfg.MinFree }
+
 // BeginReport opens a draft for a report on mail already accepted. It may use disk
 // space that Begin may not.
 func (s *Spool) BeginReport(ctx context.Context) (*Draft, error) { return s.begin(ctx, true) }
@@ -361,6 +364,7 @@ func (d *Draft) commitBatch(e mail.Envelope, edits *edits) error {
 		return fmt.Errorf("spool: batch for %s: %w", d.id, err)
 	}
 	d.s.pace.committed()
+	edits.tally.moves = append(edits.tally.moves, move{d.id, mail.AreaNone, d.arrival.Place.Area})
 	if d.s.counts.active() {
 		edits.tally.add(e.Flow, 1, d.size)
 	}

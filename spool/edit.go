@@ -81,7 +81,7 @@ func (e *edits) release() {
 	clear(e.byID)
 	clear(e.order)
 	clear(e.tally.entries)
-	*e = edits{byID: e.byID, order: e.order[:0], buf: e.buf[:0], tally: tally{entries: e.tally.entries[:0]}}
+	*e = edits{byID: e.byID, order: e.order[:0], buf: e.buf[:0], tally: tally{entries: e.tally.entries[:0], moves: e.tally.moves[:0]}}
 	editsPool.Put(e)
 }
 
@@ -155,6 +155,7 @@ func (e *edits) emit(b *pebble.Batch) error {
 		switch {
 		case ed.phase == editGone:
 			err = errors.Join(e.emitSplits(b, ed), ed.emitRemoval(e.s, b), e.countRemoval(b, ed))
+			e.moved(ed, mail.AreaNone)
 		case ed.phase == editKept && ed.dirty:
 			err = e.emitState(b, ed)
 		}
@@ -196,9 +197,21 @@ func (e *edits) emitState(b *pebble.Batch, ed *edit) error {
 	if err := ed.emitMove(e.s, b); err != nil {
 		return err
 	}
+	e.moved(ed, ed.state.area)
 	ed.home = ed.state.place()
 	ed.dirty = false
 	return nil
+}
+
+// moved notes that a message goes to another area. Where the index may have it in further places,
+// messages are counted again.
+func (e *edits) moved(ed *edit, to mail.Area) {
+	if ed.damaged || ed.home.Area == mail.AreaNone {
+		e.s.totals.doubt()
+	}
+	if ed.home.Area != to {
+		e.tally.moves = append(e.tally.moves, move{ed.id, ed.home.Area, to})
+	}
 }
 
 func (ed *edit) emitMove(s *Spool, b *pebble.Batch) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/errors/oserror"
 
+	"github.com/posthaste-mta/posthaste/internal/histogram"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -136,6 +137,7 @@ func (s *Spool) outcomes(ctx context.Context, id mail.QueueID, from uint32, max 
 // Health is the condition of the store. All sizes are in bytes.
 type Health struct {
 	Commits   uint64 // synced commits since the spool was opened
+	Syncs     uint64 // syncs of the log since then: commits that are made at the same time share one
 	Stalls    uint64 // times that writers had to wait for the store
 	Steps     uint64 // index keys that scans passed; many more than messages indicates tombstones
 	MemTables uint64 // memory in memtables
@@ -157,6 +159,7 @@ func (s *Spool) Health() Health {
 	m := s.db.Metrics()
 	return Health{
 		Commits:   s.count.commits.Load(),
+		Syncs:     s.count.syncs.Load(),
 		Stalls:    s.count.stalls.Load(),
 		Steps:     s.count.steps.Load(),
 		MemTables: m.MemTable.Size,
@@ -169,6 +172,9 @@ func (s *Spool) Health() Health {
 		Full:      s.room.admit(false, 0) != nil,
 	}
 }
+
+// Latency returns how long synced commits have taken since the spool was opened, in seconds.
+func (s *Spool) Latency() histogram.Values { return s.count.latency.Snapshot() }
 
 // Stats counts the contents of the spool.
 type Stats struct {

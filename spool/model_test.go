@@ -466,6 +466,7 @@ func (r *trial) compareRecipients(id mail.QueueID, m *twinMessage, batch mail.Re
 // compareAreas checks indexes and listings.
 func (r *trial) compareAreas() {
 	r.t.Helper()
+	r.compareTotals()
 	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
 		want := []mail.Cursor{}
 		for id, m := range r.twin.messages {

@@ -34,6 +34,7 @@ func (s *Spool) heal(ctx context.Context, area mail.Area, seen uint64, damage er
 		return errors.Join(damage, fmt.Errorf("spool: rebuild the index of %s: %w", area, err))
 	}
 	s.healed++
+	s.totals.doubt()
 	return nil
 }
 

@@ -233,8 +233,11 @@ func (sp *split) emit(s *Spool, b *pebble.Batch) error {
 
 func (e *edits) emitSplits(b *pebble.Batch, ed *edit) error {
 	for _, sp := range ed.splits {
-		if sp.kind == 0 && e.s.counts.active() {
-			e.tally.add(sp.env.Flow, 1, sp.env.Size)
+		if sp.kind == 0 {
+			e.tally.moves = append(e.tally.moves, move{sp.env.ID, mail.AreaNone, mail.AreaHold})
+			if e.s.counts.active() {
+				e.tally.add(sp.env.Flow, 1, sp.env.Size)
+			}
 		}
 		if err := sp.emit(e.s, b); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/posthaste-mta/posthaste/internal/histogram"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -68,6 +69,7 @@ type Spool struct {
 	wanting damper // limits alarms of writes that wait for room, each of which is tried four times a second
 	spoilt  spoilt // messages moved to the corrupt area by the spool itself
 	counts  counts
+	totals  totals
 	count   counters
 
 	indexes    sync.RWMutex // held for reading by scans, for writing by heal
@@ -84,10 +86,12 @@ type Spool struct {
 
 // Counters count since the spool was opened.
 type counters struct {
-	stalls  atomic.Uint64 // times that writers had to wait
-	commits atomic.Uint64 // synced batches
-	steps   atomic.Uint64 // index keys that scans passed, including tombstones
-	removed atomic.Uint64 // messages removed since space was last reclaimed
+	stalls  atomic.Uint64       // times that writers had to wait
+	commits atomic.Uint64       // synced batches
+	latency histogram.Histogram // of these
+	syncs   atomic.Uint64       // of the log
+	steps   atomic.Uint64       // index keys that scans passed, including tombstones
+	removed atomic.Uint64       // messages removed since space was last reclaimed
 }
 
 // Open opens the spool in cfg.Dir, creating it if it does not exist, and starts its
@@ -141,6 +145,7 @@ func Open(cfg Config) (_ *Spool, err error) {
 	if err := s.checkFormat(); err != nil {
 		return nil, err
 	}
+	s.totals.poke = make(chan struct{}, 1)
 	if err := s.openCounts(); err != nil {
 		return nil, err
 	}
@@ -287,10 +292,12 @@ func (s *Spool) commit(b *pebble.Batch) error {
 	size := b.Len()
 	before := s.place.found.Load()
 	defer s.dieOfPanic()
+	began := time.Now()
 	if err := b.Commit(pebble.Sync); err != nil {
 		return fmt.Errorf("spool: commit: %w", err)
 	}
 	s.count.commits.Add(1)
+	s.count.latency.Duration(time.Since(began))
 	if err := s.inPlace(before); err != nil {
 		return fmt.Errorf("spool: commit: %w", err)
 	}

@@ -303,6 +303,7 @@ func (f *storeFile) SyncData() error { return f.synced(f.File.SyncData()) }
 // synced ends a sync. The callers of Commit that it was made for go on afterwards.
 func (f *storeFile) synced(err error) error {
 	if f.kind == fileLog && err == nil {
+		f.s.count.syncs.Add(1)
 		f.s.checkPlace(f)
 	}
 	return f.check("sync", err)

@@ -520,6 +520,7 @@ func (s *Spool) putAsideLost(ctx context.Context, lost []mail.Change) error {
 	if err := errors.Join(e.emit(b), s.commit(b)); err != nil {
 		return err
 	}
+	s.totals.doubt()
 	e.committed()
 	return nil
 }

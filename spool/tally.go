@@ -14,6 +14,7 @@ import (
 type tally struct {
 	number  uint64 // of its key; 0 while it is in no batch
 	entries []entry
+	moves   []move // whether or not entries are made
 }
 
 type entry struct {
@@ -51,9 +52,12 @@ func (s *Spool) commitCounted(b *pebble.Batch, t *tally, reserved *entry) error 
 		return err
 	}
 	if err := s.commit(b); err != nil {
+		s.totals.doubt()
 		s.failedCounted(t, err)
 		return err
 	}
+	s.totals.moved(t.moves)
+	t.moves = t.moves[:0]
 	s.counts.committed(t, reserved)
 	return nil
 }
@@ -102,7 +106,7 @@ func (c *counts) committed(t *tally, reserved *entry) {
 	c.release(reserved)
 	many := len(c.tallies.done) == foldMany
 	c.mu.Unlock()
-	*t = tally{entries: t.entries[:0]}
+	*t = tally{entries: t.entries[:0], moves: t.moves}
 	if first || many {
 		c.wake()
 	}
