@@ -135,6 +135,11 @@ func (d *Driver) commit(ctx context.Context) {
 // but none may be lost. It returns the changes that failed for a reason that
 // concerns their message alone; the others do not wait for them.
 func (d *Driver) apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, mail.ChangeErrors) {
+	began := time.Now()
+	defer func() {
+		d.counters.batch.Observe(float64(len(changes)))
+		d.counters.commit.Duration(time.Since(began))
+	}()
 	for tries := 1; ; tries++ {
 		changed, err := d.ports.Spool.Apply(ctx, changes)
 		if err == nil {

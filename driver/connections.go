@@ -51,7 +51,7 @@ func (d *Driver) dial(t dialTask) {
 		s := l.answered()
 		d.book().Delivered(&s.delivery, &r)
 		d.noteDelivered(&s.delivery, &r)
-		d.logOutcomes(&s.delivery, &r, s.at)
+		d.ended(&s.delivery, &r, s.at)
 		d.inbox.event(qmgr.Delivered{Entry: qmgr.EntryID(entry), Result: r})
 	})
 	d.book().Closed(t.action.Opening.Transport, &closing)

@@ -9,6 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/logline"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/replies"
 	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
@@ -18,7 +19,7 @@ func (d *Driver) deliver(a qmgr.Deliver) {
 	result := d.attempt(a.Delivery)
 	d.book().Delivered(&a.Delivery, &result)
 	d.noteDelivered(&a.Delivery, &result)
-	d.logOutcomes(&a.Delivery, &result, start)
+	d.ended(&a.Delivery, &result, start)
 	answer := item{event: qmgr.Delivered{Entry: a.Entry, Result: result}, ends: true}
 	if result.Unavailable.IsZero() {
 		d.inbox.put(answer)
@@ -60,30 +61,45 @@ func (d *Driver) lookUp(a qmgr.Lookup) {
 	}
 }
 
-// logOutcomes writes one line for each recipient. Operators search for exactly these keys.
+// ended counts and logs an attempt.
+func (d *Driver) ended(a *mail.Delivery, r *mail.DeliveryResult, start time.Time) {
+	if a.Callout {
+		if d.log.Enabled(context.Background(), slog.LevelInfo) {
+			d.logCallout(a, r)
+		}
+		return
+	}
+	arrived := time.Unix(0, int64(a.Envelope.Since()))
+	delays := [3]time.Duration{max(start.Sub(arrived), 0), r.Connect, r.Send}
+	d.counters.attempt(a, r, &delays)
+	d.logOutcomes(a, r, &delays)
+}
+
+// logOutcomes writes one line for each recipient, and counts its outcome. Operators search for exactly these keys.
 // Transport and nexthop are those that the mail was routed to, even if they are dead and it was
 // given to TransportRetry. The delays are: before this attempt, without the time for which the sender had it kept, lookup and connection, transaction.
 // reply_class is what a refusal is about (package replies), policy what was demanded of the connection's
 // security, tls what was negotiated.
 // If it is unknown whether a recipient got the message, the line ends in unknown=true.
-func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start time.Time) {
+func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, delays *[3]time.Duration) {
+	known := classes{book: d.book()}
 	if !d.log.Enabled(context.Background(), slog.LevelInfo) {
+		for i := range r.Outcomes {
+			o := &r.Outcomes[i]
+			d.counters.outcomes[o.Result][known.of(o.Reply)].Add(1)
+		}
 		return
 	}
-	if a.Callout {
-		d.logCallout(a, r)
-		return
-	}
-	arrived := time.Unix(0, int64(a.Envelope.Since()))
-	delays := [3]time.Duration{max(start.Sub(arrived), 0), r.Connect, r.Send}
-	whole, parts := seconds(delays[0]+delays[1]+delays[2]), slashed(delays)
+	whole, parts := seconds(delays[0]+delays[1]+delays[2]), slashed(*delays)
 	host := r.Host
 	if host == "" {
 		host = "none"
 	}
 	transport, nexthop := a.Destination()
-	known, policy := classes{book: d.book()}, tlspolicy.Word(a.Demanded())
+	policy := tlspolicy.Word(a.Demanded())
 	for i, o := range r.Outcomes {
+		class := known.of(o.Reply)
+		d.counters.outcomes[o.Result][class].Add(1)
 		var room [16]slog.Attr
 		attrs := append(room[:0],
 			slog.String("id", a.Envelope.ID.String()),
@@ -97,8 +113,8 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 			slog.String("delays", parts),
 			slog.Int("attempt", int(a.Envelope.Attempts)+1),
 			slog.String("reply", o.Reply.String()))
-		if class := known.of(o.Reply); class != "" {
-			attrs = append(attrs, slog.String("reply_class", class))
+		if class != replies.ClassNone {
+			attrs = append(attrs, slog.String("reply_class", class.String()))
 		}
 		if a.Source != "" {
 			attrs = append(attrs, slog.String("source", a.Source))

@@ -115,6 +115,7 @@ type Driver struct {
 	log       *slog.Logger
 	inbox     *inbox
 	committer *committer
+	counters  counters
 	reads     chan readTask
 	reports   chan mail.QueueID
 	hosts     hostSaves
@@ -386,6 +387,7 @@ func (d *Driver) perform(a qmgr.Action) {
 	case qmgr.Feedback:
 		d.logFeedback(&a)
 	case qmgr.Note:
+		d.counters.notes[a.Kind].Add(1)
 		d.logNote(a)
 	}
 }

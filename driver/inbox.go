@@ -79,6 +79,14 @@ type flowsRequest struct {
 
 func (r flowsRequest) ask(d *Driver) { r.reply <- d.core.Flows(r.query) }
 
+// tenantsRequest asks for tenants.
+type tenantsRequest struct {
+	most  int
+	reply chan qmgr.TenantList // buffer of one
+}
+
+func (r tenantsRequest) ask(d *Driver) { r.reply <- d.core.Tenants(r.most) }
+
 // explainRequest asks where messages are in core.
 type explainRequest struct {
 	ids   []mail.QueueID

@@ -111,6 +111,12 @@ func (d *Driver) Flows(ctx context.Context, query qmgr.FlowQuery) (qmgr.FlowList
 	return consult(ctx, d, req, req.reply)
 }
 
+// Tenants returns the tenants that have most mail waiting in core. Errors are as for View.
+func (d *Driver) Tenants(ctx context.Context, most int) (qmgr.TenantList, error) {
+	req := tenantsRequest{most: most, reply: make(chan qmgr.TenantList, 1)}
+	return consult(ctx, d, req, req.reply)
+}
+
 // Explain returns where each message is in core, with at most most destinations.
 // Errors are as for View.
 func (d *Driver) Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qmgr.MessageView, error) {

@@ -22,13 +22,13 @@ type classes struct {
 	is   replies.Class
 }
 
-// of returns the name of a reply's class, "" if it refuses nothing.
-func (c *classes) of(r mail.Reply) string {
+// of returns a reply's class, ClassNone if it refuses nothing.
+func (c *classes) of(r mail.Reply) replies.Class {
 	if r.Code < 400 {
-		return ""
+		return replies.ClassNone
 	}
 	if r != c.last {
 		c.last, c.is = r, c.book.Class(r)
 	}
-	return c.is.String()
+	return c.is
 }

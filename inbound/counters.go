@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"crypto/tls"
 	"sync/atomic"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -21,6 +22,8 @@ type Counters struct {
 	Early       int64 // sessions that did not wait for replies
 	ProxyFailed int64 // connections of proxies without a proper header
 	TLS         int64 // TLS handshakes that succeeded
+	// TLSVersions are TLS by version: TLS 1.0 to TLS 1.3.
+	TLSVersions [tls.VersionTLS13 - tls.VersionTLS10 + 1]int64
 	TLSFailed   int64 // those that did not
 	TLSRefused  int64 // those that were not begun, because of the limit
 	Logins      int64 // clients that have logged in
@@ -91,6 +94,7 @@ type counters struct {
 	rejections, early, timeouts, failed, panicks atomic.Int64
 	proxyFailed, tls, tlsFailed, tlsRefused      atomic.Int64
 	logins, loginFailed, loginLater              atomic.Int64
+	tlsVersions                                  [tls.VersionTLS13 - tls.VersionTLS10 + 1]atomic.Int64
 	refusals                                     [RefusalReasons]atomic.Int64
 }
 
@@ -102,7 +106,12 @@ func (s *Server) Snapshot() Counters {
 	for i := range refusals {
 		refusals[i] = c.refusals[i].Load()
 	}
+	var versions [len(c.tlsVersions)]int64
+	for i := range versions {
+		versions[i] = c.tlsVersions[i].Load()
+	}
 	return Counters{
+		TLSVersions: versions,
 		Refusals:    refusals,
 		Connections: c.connections.Load(),
 		Open:        c.open.Load(),

@@ -85,6 +85,7 @@ func (c *connection) handshake() (server.Security, bool) {
 	c.server.counters.tls.Add(1)
 	c.encrypt(conn)
 	state := conn.ConnectionState()
+	c.server.counters.tlsVersions[min(max(state.Version, tls.VersionTLS10), tls.VersionTLS13)-tls.VersionTLS10].Add(1)
 	if len(state.PeerCertificates) > 0 {
 		c.client.Certificates = certificate.Fingerprints(state.PeerCertificates[0])
 	}

@@ -30,6 +30,7 @@ func (k *Conn) start(ctx context.Context, l letter) {
 	c := k.newCarriage()
 	c.id, c.delivery, c.began, c.reused = l.id, l.delivery, time.Now(), k.line.session.Mails()
 	k.carriages = append(k.carriages, c)
+	k.client.count.depth.Observe(float64(len(k.carriages)))
 	if err := k.open(ctx, c); err != nil {
 		c.unreadable = err
 		k.conclude(c)
@@ -166,7 +167,7 @@ func (k *Conn) reportOn(c *carriage, rcpt *mail.Recipient) mail.ReportKind {
 
 // learn updates the state of the connection and the counters after a transaction.
 func (k *Conn) learn(c *carriage, tried bool) {
-	count := &k.client.count
+	count := k.client.count
 	session := k.line.session
 	if c.unreadable != nil {
 		k.crash(c)

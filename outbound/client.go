@@ -26,7 +26,7 @@ type Client struct {
 	identities map[string]identity // of transports
 	trusted    map[string]bool     // canonical nexthops
 	pieces     pieces
-	count      counters
+	count      *Counters
 
 	mu  sync.Mutex
 	rng *rand.Rand
@@ -41,7 +41,11 @@ func New(cfg Config, resolver Resolver, bodies Bodies, dialer Dialer) (*Client, 
 	if dialer == nil {
 		dialer = netDialer{}
 	}
+	if cfg.Counters == nil {
+		cfg.Counters = &Counters{}
+	}
 	c := &Client{
+		count:      cfg.Counters,
 		cfg:        cfg,
 		resolver:   resolver,
 		bodies:     bodies,

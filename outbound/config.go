@@ -16,6 +16,9 @@ import (
 
 // Config is the configuration shared by all SMTP transports.
 type Config struct {
+	// Counters count what happens; nil: those of the Client alone. A Client that takes the
+	// place of another after a reload goes on with its Counters.
+	Counters *Counters
 	// Hello is the name in EHLO: this host's fully-qualified name, which should
 	// resolve to the address that connections come from. Required.
 	Hello string

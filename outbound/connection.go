@@ -146,6 +146,7 @@ func (k *Conn) secure(ctx context.Context) {
 	switch {
 	case err == nil:
 		k.security = k.protect.described(state)
+		k.client.count.secured(state.Version)
 		if k.protect.login != nil {
 			k.protect.login.conversation.Secured(state)
 		}
@@ -318,7 +319,7 @@ func (k *Conn) report(done func(id uint64, r mail.DeliveryResult)) (told bool) {
 
 // tally adds the session's tally to the counters.
 func (k *Conn) tally() {
-	session, count := k.line.session, &k.client.count
+	session, count := k.line.session, k.client.count
 	if n := session.Mails(); n > k.mails {
 		count.transactions.Add(uint64(n - k.mails))
 		k.mails = n
@@ -342,6 +343,7 @@ func (k *Conn) end(done func(id uint64, r mail.DeliveryResult)) mail.Closing {
 	k.staged, k.inbox = nil, nil
 	k.line.close()
 	k.recycle()
+	k.client.count.carried.Observe(float64(k.mails))
 	return k.closing()
 }
 
@@ -360,7 +362,7 @@ func (k *Conn) closing() mail.Closing {
 func (k *Conn) ending() mail.Closing {
 	f := k.line.session.Failure()
 	why := k.reason(f)
-	count := &k.client.count
+	count := k.client.count
 	switch {
 	case k.stale:
 		count.stale.Add(1)

@@ -1,8 +1,13 @@
 package outbound
 
-import "sync/atomic"
+import (
+	"crypto/tls"
+	"sync/atomic"
 
-// Stats are counts since the Client was made, for metrics.
+	"github.com/posthaste-mta/posthaste/internal/histogram"
+)
+
+// Stats are counts since the Counters were made, for metrics.
 type Stats struct {
 	Transactions    uint64 // transactions that reached MAIL
 	Connects        uint64 // connections opened
@@ -18,31 +23,56 @@ type Stats struct {
 	EmptyTaken      uint64 // messages without recipients that a server accepted
 	Astray          uint64 // messages that a server accepted under the envelope of another
 	Blocked         uint64 // addresses not dialed because they are not public
+	// TLS are handshakes that succeeded, by version: TLS 1.0 to TLS 1.3.
+	TLS [tls.VersionTLS13 - tls.VersionTLS10 + 1]uint64
+	// Depth are the numbers of transactions that were under way on a connection when one more
+	// began, itself included: 1 is no pipelining.
+	Depth histogram.Values
+	// Carried are the numbers of transactions of connections that have ended.
+	Carried histogram.Values
 }
 
-// counters hold the Stats while they are counted.
-type counters struct {
+// Counters hold the Stats while they are counted. Several Clients may have the same. The zero
+// Counters are ready for use.
+type Counters struct {
+	tls            [tls.VersionTLS13 - tls.VersionTLS10 + 1]atomic.Uint64
+	depth, carried histogram.Histogram
+
 	transactions, connects, connectFailures, handshakeFails, tlsFailures, authFailures atomic.Uint64
 	reused, stale, lost, protocol, doubtful, emptyTaken, astray, blocked               atomic.Uint64
 }
 
+// secured counts a handshake.
+func (c *Counters) secured(version uint16) {
+	c.tls[min(max(version, tls.VersionTLS10), tls.VersionTLS13)-tls.VersionTLS10].Add(1)
+}
+
+// Stats returns the current counts of the Client and of those that share its Counters.
+func (c *Client) Stats() Stats { return c.count.Stats() }
+
 // Stats returns the current counts. They are read one by one, so they may differ
 // slightly from a consistent snapshot.
-func (c *Client) Stats() Stats {
-	return Stats{
-		Transactions:    c.count.transactions.Load(),
-		Connects:        c.count.connects.Load(),
-		ConnectFailures: c.count.connectFailures.Load(),
-		HandshakeFails:  c.count.handshakeFails.Load(),
-		TLSFailures:     c.count.tlsFailures.Load(),
-		AuthFailures:    c.count.authFailures.Load(),
-		Reused:          c.count.reused.Load(),
-		Stale:           c.count.stale.Load(),
-		Lost:            c.count.lost.Load(),
-		Protocol:        c.count.protocol.Load(),
-		Doubtful:        c.count.doubtful.Load(),
-		EmptyTaken:      c.count.emptyTaken.Load(),
-		Astray:          c.count.astray.Load(),
-		Blocked:         c.count.blocked.Load(),
+func (c *Counters) Stats() Stats {
+	s := Stats{
+		Transactions:    c.transactions.Load(),
+		Connects:        c.connects.Load(),
+		ConnectFailures: c.connectFailures.Load(),
+		HandshakeFails:  c.handshakeFails.Load(),
+		TLSFailures:     c.tlsFailures.Load(),
+		AuthFailures:    c.authFailures.Load(),
+		Reused:          c.reused.Load(),
+		Stale:           c.stale.Load(),
+		Lost:            c.lost.Load(),
+		Protocol:        c.protocol.Load(),
+		Doubtful:        c.doubtful.Load(),
+		EmptyTaken:      c.emptyTaken.Load(),
+		Astray:          c.astray.Load(),
+		Blocked:         c.blocked.Load(),
+		Depth:           c.depth.Snapshot(),
+		Carried:         c.carried.Snapshot(),
 	}
+	for i := range c.tls {
+		s.TLS[i] = c.tls[i].Load()
+	}
+	return s
 }

@@ -140,11 +140,14 @@ const (
 	NoteReleased                      // the time is over for which the sender had the message kept
 	NoteOverdue                       // the message's unsettled recipients were given up because of its deadline
 	NoteLate                          // the message's deadline has passed, and it goes on; its sender receives a report where NOTIFY allows it
+
+	// NoteKinds is one more than the number of kinds, which begin at 1.
+	NoteKinds = iota + 1
 )
 
 // String returns the word that logs and traces show.
 func (k NoteKind) String() string {
-	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed", "withdrawn", "restored", "rule", "warmup", "released", "overdue", "late"}[k]
+	return [NoteKinds]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed", "withdrawn", "restored", "rule", "warmup", "released", "overdue", "late"}[k]
 }
 
 // Feedback is what a destination's window has learned: the state after a

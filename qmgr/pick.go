@@ -59,8 +59,9 @@ func (q *Qmgr) offered(l *lane, s *sched.Selection, e *sched.Entry) {
 func (q *Qmgr) ReadFor(m *sched.Message) bool { return q.read(messageOf(m)) }
 
 // Preempted reports, for readers of decisions, that a message goes first at the expense
-// of another.
+// of another, and counts it.
 func (q *Qmgr) Preempted(l *sched.Lane, current, by mail.QueueID, level int) {
+	q.counts.Preemptions++
 	if q.cfg.Debug {
 		q.emit(Preempted{Transport: l.Name, Current: current, By: by, Level: level})
 	}

@@ -11,14 +11,16 @@ import (
 
 // Counts counts what has happened since New. They only grow.
 type Counts struct {
-	Arrived    uint64    // messages of which the host told
-	Started    uint64    // deliveries
-	Outcomes   [4]uint64 // recipients by mail.Result
-	Unknown    uint64    // attempts, for each recipient, after which that one may have the message or not
-	Expired    uint64    // messages given up because of their age, or their deadlines
-	Reports    uint64    // rounds of reports made
-	Duplicates uint64    // answers for something already gone
-	Callouts   [5]uint64 // receivers asked about a recipient, by addrdb.Status; they count nowhere else
+	Arrived  uint64    // messages of which the host told
+	Started  uint64    // deliveries
+	Outcomes [4]uint64 // recipients by mail.Result
+	Unknown  uint64    // attempts, for each recipient, after which that one may have the message or not
+	Expired  uint64    // messages given up because of their age, or their deadlines
+	Reports  uint64    // rounds of reports made
+	// Preemptions are the times that a message went first at the expense of another.
+	Preemptions uint64
+	Duplicates  uint64    // answers for something already gone
+	Callouts    [5]uint64 // receivers asked about a recipient, by addrdb.Status; they count nowhere else
 }
 
 // CalledOut is the number of questions about recipients that have ended.
@@ -71,6 +73,30 @@ type TransportView struct {
 	Until     mail.Instant // TransportDead: when it is tried again
 	Next      mail.Instant // with a rate delay: when the next delivery starts; 0 if none waits for that
 	Queues    []QueueView  // by nexthop
+	All       QueueSum     // of all destinations; zero if View was asked for none
+}
+
+// A QueueSum is what the destinations of a transport have together.
+type QueueSum struct {
+	Queues, Dead, Suspended int // destinations, and those in these states
+	Window, Busy, Todo      int
+	Connecting, Ready       int // connections
+}
+
+func (s *QueueSum) add(d *queue) {
+	s.Queues++
+	switch d.window.State() {
+	case window.Dead:
+		s.Dead++
+	case window.Suspended:
+		s.Suspended++
+	}
+	site := d.site.View()
+	s.Window += d.window.Size()
+	s.Busy += d.Busy
+	s.Todo += d.Waiting
+	s.Connecting += site.Connecting
+	s.Ready += site.Ready
 }
 
 // QueueView is what the core holds of one destination.
@@ -129,6 +155,7 @@ func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
 	most := best[*queue]{most: maxQueues, compare: byTodo}
 	for d := range t.destinations() {
 		most.add(d)
+		v.All.add(d)
 	}
 	for _, d := range most.sorted() {
 		v.Queues = append(v.Queues, q.queueView(d))

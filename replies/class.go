@@ -27,10 +27,12 @@ const (
 	ClassServer                       // trouble at the receiver: storage, configuration, overload
 	ClassProtocol                     // a command was not understood
 	ClassLoop                         // the message has passed here before, or too many hosts
-	classes
+
+	// Classes is the number of classes, ClassNone among them.
+	Classes = iota
 )
 
-var classNames = [classes]string{
+var classNames = [Classes]string{
 	"", "other", "no-such-user", "mailbox-disabled", "mailbox-full", "rate-limited", "greylisted", "reputation", "spam",
 	"authentication", "policy", "relay-denied", "too-large", "content", "tls", "dns", "network", "server", "protocol", "loop",
 }

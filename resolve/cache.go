@@ -45,7 +45,7 @@ type flight[V any] struct {
 	until time.Time
 }
 
-func newCache[K comparable, V any](ctx context.Context, max int, weigh func(V) int, limit time.Duration, makers *sync.WaitGroup, s *counters) *cache[K, V] {
+func newCache[K comparable, V any](ctx context.Context, max int, weigh func(V) int, limit time.Duration, makers *sync.WaitGroup, s *Counters) *cache[K, V] {
 	c := &cache[K, V]{
 		max: max, weigh: weigh, limit: limit, ctx: ctx, makers: makers, evicted: &s.evictions, shared: &s.shared,
 		entries: make(map[K]*entry[K, V]),
@@ -125,7 +125,7 @@ func (c *cache[K, V]) start(key K, e *entry[K, V], produce func(ctx context.Cont
 // newStore returns a cache of at most max values that are only entered, never
 // produced.
 func newStore[K comparable, V any](max int) *cache[K, V] {
-	return newCache[K](context.Background(), max, func(V) int { return 1 }, 0, nil, &counters{})
+	return newCache[K](context.Background(), max, func(V) int { return 1 }, 0, nil, &Counters{})
 }
 
 // enter stores a value.

@@ -14,6 +14,9 @@ import (
 // A Config selects the name servers and sets timeouts and cache lifetimes. The
 // zero Config uses the servers of /etc/resolv.conf.
 type Config struct {
+	// Counters count what happens; nil: those of the Resolver alone. A Resolver that takes the
+	// place of another after a reload goes on with its Counters.
+	Counters *Counters
 	// Servers are addresses of recursive name servers, "192.0.2.53" or
 	// "[2001:db8::53]:5353", in order of preference. Set it where mail has a
 	// dedicated name server; empty means those of ResolvConf.

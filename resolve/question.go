@@ -45,6 +45,7 @@ func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why 
 		rounds = 1 // little chance of success, and other questions wait
 	}
 	start := time.Now()
+	defer func() { r.counts.latency.Duration(time.Since(start)) }()
 	for round := range rounds {
 		refused := false
 		for _, server := range order {

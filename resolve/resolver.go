@@ -26,7 +26,7 @@ type Resolver struct {
 	slow    chan struct{} // one for each that gave its slot back because it took too long
 	sets    *cache[string, verdict]
 	records *cache[question, record]
-	counts  counters
+	counts  *Counters
 
 	cancel context.CancelFunc
 	makers sync.WaitGroup // the flights of both caches
@@ -51,7 +51,11 @@ func New(c Config) (*Resolver, error) {
 		return nil, fmt.Errorf("resolve: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	if c.Counters == nil {
+		c.Counters = &Counters{}
+	}
 	r := &Resolver{
+		counts:  c.Counters,
 		cfg:     c,
 		trusted: make(map[string]bool, len(c.Trusted)),
 		system:  newFile(c.ResolvConf, parseSystem(c)),
@@ -61,8 +65,8 @@ func New(c Config) (*Resolver, error) {
 		slow:    make(chan struct{}, c.Slow),
 		cancel:  cancel,
 	}
-	r.sets = newCache[string](ctx, c.CacheEntries, func(verdict) int { return 1 }, c.Deadline, &r.makers, &r.counts)
-	r.records = newCache[question](ctx, c.CacheEntries, record.weight, c.Deadline, &r.makers, &r.counts)
+	r.sets = newCache[string](ctx, c.CacheEntries, func(verdict) int { return 1 }, c.Deadline, &r.makers, r.counts)
+	r.records = newCache[question](ctx, c.CacheEntries, record.weight, c.Deadline, &r.makers, r.counts)
 	for _, n := range c.Trusted {
 		r.trusted[n] = true
 	}

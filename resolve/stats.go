@@ -3,9 +3,11 @@ package resolve
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/histogram"
 )
 
-// Stats are counts since the resolver was made.
+// Stats are counts since the Counters were made.
 type Stats struct {
 	Lookups   uint64 // calls of Hosts
 	Hits      uint64 // … answered from the cache
@@ -28,11 +30,17 @@ type Stats struct {
 	// the last question was answered. While it is set, failures mean nothing for
 	// the domains that were looked up.
 	SilentSince time.Time
+
+	// Latency are the times that questions took, with all repetitions, in seconds.
+	Latency histogram.Values
 }
 
 type counter = atomic.Uint64
 
-type counters struct {
+// Counters hold the Stats while they are counted. Several Resolvers may have the same. The zero
+// Counters are ready for use.
+type Counters struct {
+	latency                                                histogram.Histogram
 	lookups, hits, questions, shared, messages, tcp, plain counter
 	failures, timeouts, refusals, forged, stale, evictions counter
 	silentSince                                            atomic.Int64 // ns since 1970; 0: not silent
@@ -40,7 +48,7 @@ type counters struct {
 
 // Stats returns the counts.
 func (r *Resolver) Stats() Stats {
-	c := &r.counts
+	c := r.counts
 	s := Stats{
 		Lookups: c.lookups.Load(), Hits: c.hits.Load(), Questions: c.questions.Load(), Shared: c.shared.Load(),
 		Messages: c.messages.Load(), TCP: c.tcp.Load(), Plain: c.plain.Load(),
@@ -48,6 +56,7 @@ func (r *Resolver) Stats() Stats {
 		Stale: c.stale.Load(), Evictions: c.evictions.Load(),
 		Nexthops: r.sets.len(), Records: r.records.len(), UnderWay: len(r.slots) + len(r.slow),
 	}
+	s.Latency = c.latency.Snapshot()
 	if ns := c.silentSince.Load(); ns != 0 {
 		s.SilentSince = time.Unix(0, ns)
 	}
