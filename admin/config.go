@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -33,6 +34,9 @@ type Config struct {
 
 	// Configuration shows the host's configuration and reads it again; nil: neither.
 	Configuration Configuration
+
+	// Monitoring answers GET requests for /metrics, /healthz and /readyz; nil: nobody does.
+	Monitoring http.Handler
 
 	// ReplyClass returns the class of a reply (package replies), "" if there is none; nil if
 	// there are no classes.

@@ -33,7 +33,7 @@ func (s *Server) ServeNetwork(ctx context.Context, ln net.Listener, authorize fu
 		s.log.Warn("administration: a client has no valid token", "client", client, "refused", refused)
 	}}
 	defer d.close()
-	return s.serve(ctx, newBounded(ln, NetworkConnections), d.guard(s.Handler()))
+	return s.serve(ctx, newBounded(ln, NetworkConnections), s.server(d.guard(s.Handler())))
 }
 
 // A door lets requests with tokens in.

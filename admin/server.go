@@ -48,6 +48,7 @@ func New(cfg Config, store Store, control Control, scheduler Scheduler) (*Server
 	s.api = humago.New(s.mux, apiConfig())
 	s.register()
 	s.registerDebug()
+	s.registerMonitoring()
 	return s, nil
 }
 
@@ -174,12 +175,13 @@ func answerProblem(w http.ResponseWriter, status int, detail string, errs ...*hu
 // may finish within Config.Grace. It closes the listener. The error is nil
 // unless the listener fails.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	return s.serve(ctx, newBounded(ln, s.cfg.Connections), s.Handler())
+	return s.serve(ctx, newBounded(ln, s.cfg.Connections), s.server(s.Handler()))
 }
 
-func (s *Server) serve(ctx context.Context, ln *bounded, handler http.Handler) error {
-	server := &http.Server{
-		Handler:           notQuiet(handler),
+// server returns a server with limits on its requests.
+func (s *Server) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           notQuiet(h),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ConnContext:       withConn,
@@ -188,6 +190,10 @@ func (s *Server) serve(ctx context.Context, ln *bounded, handler http.Handler) e
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
+}
+
+// serve runs a server until ctx ends.
+func (s *Server) serve(ctx context.Context, ln *bounded, server *http.Server) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(ln) }()
 	select {

@@ -51,6 +51,7 @@ type Config struct {
 	SubmissionGroup  string
 	Maildrop         MaildropUsers
 	ShutdownTime     time.Duration
+	Metrics          Metrics
 
 	Listen           []netip.AddrPort
 	Listeners        []Listener         // in the order of the file

@@ -91,7 +91,7 @@ func effects(c *Config) (reloaded, started []any) {
 	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.FastFlush, c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c), c.Remote.Tokens, c.Log.Level,
 		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.RouteFiles, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses, c.Feedback, c.TLSReports, c.VERP, c.VERPRules(), milters(c)}
 	started = []any{
-		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup, c.Maildrop,
+		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup, c.Maildrop, c.Metrics,
 		c.Log.Format, d.Grace, d.Readers, c.DKIM.Concurrency, c.Remote.Listen, c.Remote.TLS,
 	}
 	for _, name := range bothKeys(c.Transports, nil) {

@@ -67,6 +67,7 @@ func allSections() []section {
 		{"Where mail goes", tableTop, "Routes for single addresses and domains are in [routes].", routingParameters()},
 		{"Replies of receivers", tableTop, "What replies mean; rules are in [reply_rule.NAME], see docs/replies.md.", replyParameters()},
 		{"The queue", tableTop, "Memory limits, retry intervals and lifetimes.", queueParameters()},
+		{"Metrics", tableTop, "Figures for Prometheus, and health checks; see docs/metrics.md.", restarting(metricsParameters())},
 		{"Reports", tableTop, "Delivery status notifications for mail that could not be delivered.", reportParameters()},
 		{"A sender for each recipient", tableTop, "Envelope senders that contain the recipient (VERP), so that the address of a bounce identifies the recipient; [verp.NAME] selects the mail, see docs/verp.md.", verpParameters()},
 		{"Defaults of transports", tableTop, "These apply to every transport that does not set its own value in [transport.NAME].", globals(false)},

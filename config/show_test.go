@@ -348,7 +348,7 @@ func samples(p Parameter) []string {
 		if p.Table == tableFeedback {
 			return []string{`["bounces@example.com", "@b.example.com"]`, `"bounces@example.com, fbl@example.com"`}
 		}
-		if p.Name == "listen" {
+		if p.Name == "listen" || p.Name == "metrics_listen" {
 			return []string{`[":25"]`, `"127.0.0.1:2525, [::1]:2525"`}
 		}
 		return []string{`["192.0.2.53"]`, `"[2001:db8::53]:5353"`}

@@ -54,6 +54,7 @@ func (c *Config) Warnings() []Warning {
 	w.verp()
 	w.milters()
 	w.remote()
+	w.metrics()
 	return w.list
 }
 

@@ -15,6 +15,9 @@ func portFix(transport string) string {
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"defaults", "", ""},
+		{"metrics that nobody may read", "metrics_listen = \":9125\"", "metrics_listen: it listens on addresses that other machines can reach, and metrics_networks has none of these"},
+		{"metrics for some", "metrics_listen = \":9125\"\nmetrics_networks = [\"127.0.0.1\", \"192.0.2.0/28\"]", ""},
+		{"metrics for this machine", "metrics_listen = [\"127.0.0.1:9125\", \"[::1]:9125\"]", ""},
 		{"plain limits", "default_process_limit = 50\ndefault_destination_concurrency_limit = 50\ninitial_destination_concurrency = 2\nmax_message_concurrency = 40", ""},
 		{"an API that works", "admin_listen = \"127.0.0.1:8025 [::1]:8025\"\nadmin_tokens = \"/t\"", ""},
 		{"an API without tokens", "admin_listen = \"127.0.0.1:8025\"", "admin_listen: no program can use these addresses: there is no file of tokens; set admin_tokens, and make a token with \"posthaste token add\""},

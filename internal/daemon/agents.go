@@ -106,6 +106,16 @@ func (a *agents) join() *agentSet {
 	return a.inForce
 }
 
+// try is join, but returns nil before the first set and after the last.
+func (a *agents) try() *agentSet {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if a.inForce != nil {
+		a.inForce.users.Add(1)
+	}
+	return a.inForce
+}
+
 // close waits for those who use the set before it closes what they ask for hosts: a
 // lookup that was cut off would count as a failure of the destination, or defer
 // mail for nothing.

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,6 +82,13 @@ type Daemon struct {
 	remote  []net.Listener // of the administration on the network
 	tokens  atomic.Pointer[tokens.Set]
 
+	monitor    monitor
+	monitorLns []net.Listener // metrics_listen
+	counters   struct {       // of what a reload replaces
+		outbound outbound.Counters
+		resolve  resolve.Counters
+	}
+
 	current *config.Config                 // in force; under mu, as is intake
 	load    func() (*config.Config, error) // reads the file again; nil: there is none; under mu
 	started *config.Config                 // of which a reload leaves in force what needs a restart
@@ -111,6 +119,7 @@ type Options struct {
 func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	d := &Daemon{log: o.Log, options: o, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{},
 		quotas: inbound.NewQuotas(cfg.Quotas()), signer: newSigner(o.Log, cfg.DKIM.Concurrency)}
+	d.monitor.d = d
 	d.settled.add(cfg)
 	d.sts = newSTSFinder(cfg, &d.options, d.agents)
 	d.certification = newCertification()
@@ -128,7 +137,7 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	if err := secure(cfg, o.Log); err != nil {
 		return nil, fmt.Errorf("queue_directory: %w", err)
 	}
-	fit, err := o.Machine.Fit(cfg, nil, len(o.Listeners)+len(cfg.AllListeners())+2+remoteFiles(cfg), o.Log) // administration and submission
+	fit, err := o.Machine.Fit(cfg, nil, d.sockets(cfg), o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +198,13 @@ func (d *Daemon) listen(cfg *config.Config) error {
 		}
 		d.adminLn = ln
 	}
-	return d.listenRemote(cfg)
+	return errors.Join(d.listenRemote(cfg), d.listenForMonitoring(cfg))
+}
+
+// sockets returns how many file descriptors listeners need, those of the administration and of local
+// submission among them, and the clients of the administration over the network and of metrics_listen.
+func (d *Daemon) sockets(cfg *config.Config) int {
+	return len(d.options.Listeners) + len(cfg.AllListeners()) + 2 + remoteFiles(d.started) + len(d.started.Metrics.Listen)*(1+admin.MonitoringConnections)
 }
 
 // connect makes the parts and joins them.
@@ -218,7 +233,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 		d.drop.returner = &givingBack{reporter, &d.edits, d.driver.Arrived}
 	}
 	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, ReplyClass: d.replies.class, Configuration: &reloads{d}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, Monitoring: d.monitor.handler(cfg.Config), ReplyClass: d.replies.class, Configuration: &reloads{d}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	if err != nil {
 		return err
 	}
@@ -314,7 +329,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	}
 	look := cfg.Resolve()
 	look.Logger = d.log
-	look.Slow = cfg.SlowLookups
+	look.Slow, look.Counters = cfg.SlowLookups, &d.counters.resolve
 	resolver, err := resolve.New(look)
 	if err != nil {
 		return nil, err
@@ -325,7 +340,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	send.Log, send.Seed, send.TLSA = d.log, uint64(time.Now().UnixNano()), resolver
-	send.Credentials, send.VERPSecrets = credentials, secrets
+	send.Counters, send.Credentials, send.VERPSecrets = &d.counters.outbound, credentials, secrets
 	send.Sessions = d.tlsReports.watch(cfg.Config)
 	client, err := outbound.New(send, resolver, bodies{d.spool}, nil)
 	if err != nil {
@@ -447,6 +462,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 			}
 		})
 	}
+	for _, ln := range d.monitorLns {
+		administered.Go(func() {
+			if err := d.admin.ServeMonitoring(administration, ln, d.started.Metrics.Networks); err != nil { // likewise
+				d.log.Error("metrics_listen failed; restart to use it again", "error", err)
+			}
+		})
+	}
+	d.monitor.serving(taking)
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
 		defer d.options.atPanic()
@@ -536,7 +559,7 @@ func (d *Daemon) Close() {
 	if d.adminLn != nil {
 		d.adminLn.Close()
 	}
-	for _, ln := range d.remote {
+	for _, ln := range slices.Concat(d.remote, d.monitorLns) {
 		ln.Close()
 	}
 	d.sts.close()

@@ -15,6 +15,7 @@ import (
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/inbound"
+	"github.com/posthaste-mta/posthaste/internal/daemon/metrics"
 	"github.com/posthaste-mta/posthaste/milter"
 )
 
@@ -41,6 +42,18 @@ func (s *milterSet) status() (all []admin.MilterStatus) {
 		c := m.Snapshot()
 		all = append(all, admin.MilterStatus{Name: m.Name(), Connections: c.Connections, Messages: c.Messages, Refused: c.Refused,
 			Deferred: c.Deferred, Discarded: c.Discarded, Held: c.Held, Changed: c.Changed, Failures: c.Failures})
+	}
+	return all
+}
+
+// facts returns the same for metrics.
+func (s *milterSet) facts() (all []metrics.Milter) {
+	list := s.list.Load()
+	if list == nil {
+		return nil
+	}
+	for _, m := range *list {
+		all = append(all, metrics.Milter{Name: m.Name(), Counters: m.Snapshot()})
 	}
 	return all
 }

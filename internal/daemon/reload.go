@@ -80,7 +80,7 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 			restart = append(restart, key)
 		}
 	}
-	fit, err := d.options.Machine.Fit(cfg, &d.begun, len(d.options.Listeners)+len(cfg.AllListeners())+2+remoteFiles(d.started), d.log)
+	fit, err := d.options.Machine.Fit(cfg, &d.begun, d.sockets(cfg), d.log)
 	if err != nil {
 		return nil, err
 	}
