@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -138,7 +139,7 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	if err := d.driver.Configure(core); err != nil {
 		return nil, err
 	}
-	if !cfg.SameSecurity(d.current) || !credentials.Same(routing.credentials) {
+	if !cfg.SameSecurity(d.current) || !credentials.Same(routing.credentials) || !reflect.DeepEqual(cfg.Route(), d.current.Route()) {
 		d.driver.Reroute()
 	}
 	if had := len(d.current.Routes); had > 0 && len(cfg.Routes) == 0 { // more often a mistake than a wish

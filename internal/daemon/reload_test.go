@@ -81,3 +81,20 @@ func TestReloadOfFlows(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
+
+// Mail that waits in core for a destination goes by a new route as soon as there is one.
+func TestReloadOfRoutes(t *testing.T) {
+	t.Parallel()
+	slow, quick := receive(t, sink.Config{}), receive(t, sink.Config{})
+	limited := "[transport.slow]\ndestination_rate = \"1/h\"\n"
+	r := start(t, t.TempDir(), strings.Replace(routes("d.test", slow.address), "smtp:", "slow:", 1)+limited)
+	r.feed(letter("<1>", "a@d.test"), letter("<2>", "a@d.test"), letter("<3>", "a@d.test"))
+	r.until("one of three is delivered", func() bool { return len(slow.copies()) == 1 })
+	if _, err := r.d.reload(configure(t, r.dir, routes("d.test", quick.address)+limited)); err != nil {
+		t.Fatal(err)
+	}
+	r.settled()
+	if first, others := len(slow.copies()), len(quick.copies()); first != 1 || others != 2 {
+		t.Errorf("%d went by the old route, %d by the new one", first, others)
+	}
+}
