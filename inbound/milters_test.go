@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -281,6 +282,52 @@ func TestEnvelopeByFilter(t *testing.T) {
 				t.Errorf("%+v, held %q", e, m.held)
 			}
 		})
+	}
+}
+
+// A recipient is put into the sender that a filter has chosen, and there is none in the null sender.
+func TestVERPAndFilter(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{"": "a@a.example -=", packet('e', "<n@c.example>"): "n@c.example -=", packet('e', "<>"): " "} {
+		ts := filtered(t, Config{}, &filter{may: mayAll, answers: map[byte]string{'E': answer + packet('c')}}, milter.FailReject)
+		ts.SetListeners(Listener{Listener: ts.listener, VERP: VERP{Clients: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
+		k := ts.dial(t, "127.0.0.1")
+		k.hello()
+		k.say("MAIL FROM:<a@a.example> XVERP=-=", "RCPT TO:<b@b.example>", "DATA", "Subject: s", "", "text", ".", "QUIT")
+		for _, code := range []string{"250", "250", "354", "250", "221"} {
+			k.hear(code)
+		}
+		ts.end(t)
+		if e := ts.sink.taken()[0].envelope; string(e.Sender)+" "+e.VERP.String() != want {
+			t.Errorf("the sender is %q with %q, want %q", e.Sender, e.VERP, want)
+		}
+	}
+}
+
+// Clients of a unix socket have no address, and may use XVERP only where the listener says so.
+func TestVERPOf(t *testing.T) {
+	net := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	for _, row := range []struct {
+		v    VERP
+		from string
+		want string
+	}{
+		{VERP{}, "192.0.2.1", ""},
+		{VERP{}, "", ""},
+		{VERP{Unix: true}, "192.0.2.1", ""},
+		{VERP{Unix: true}, "", "+="},
+		{VERP{Clients: net}, "", ""},
+		{VERP{Clients: net}, "192.0.2.1", "+="},
+		{VERP{Clients: net}, "192.0.3.1", ""},
+		{VERP{Clients: net, Delimiters: mail.VERP{Before: '-', At: '='}}, "192.0.2.1", "-="},
+	} {
+		var addr netip.Addr
+		if row.from != "" {
+			addr = netip.MustParseAddr(row.from)
+		}
+		if got := row.v.of(addr).String(); got != row.want {
+			t.Errorf("%+v from %q: %q, want %q", row.v, row.from, got, row.want)
+		}
 	}
 }
 
