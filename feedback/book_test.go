@@ -279,3 +279,85 @@ func TestClockWasAhead(t *testing.T) {
 		t.Errorf("%d rows, %v; %d keys, counted %d", len(rows), counted, keys, b.keys)
 	}
 }
+
+// A report comes again after 25,000 others: it is still remembered. Only after as many more it may count again.
+func TestMarksAreRemembered(t *testing.T) {
+	var b Book
+	count := func(mark uint64) bool { return b.Count(time.Unix(0, 0), Key{Kind: EventBounced}, mark, true) }
+	for i := range uint64(marksMax/2 + 1) {
+		if !count(i) {
+			t.Fatalf("%d is not counted", i)
+		}
+	}
+	if count(0) || count(marksMax/2) {
+		t.Error("counted again")
+	}
+}
+
+// The day of a report is the UTC day, and a file has counts of more than one. A line of a kind that there is not, as a later version
+// may write, or of a class that is longer than any, is damaged.
+func TestLoadCounts(t *testing.T) {
+	var b, again Book
+	for range 3 {
+		b.Count(time.Date(2026, 11, 24, 1, 0, 0, 0, time.FixedZone("", 2*3600)), Key{Kind: EventBounced, Class: "other", Tenant: "Shop"}, 0, false)
+	}
+	text := string(b.AppendText(nil))
+	if want := "{\"day\":\"2026-11-23\",\"count\":3,\"kind\":\"bounced\",\"class\":\"other\",\"tenant\":\"shop\"}\n"; text != want {
+		t.Errorf("%s, want %s", text, want)
+	}
+	damaged := again.Load([]byte(text + strings.Replace(text, "bounced", "praised", 1) + strings.Replace(text, "other", strings.Repeat("x", 31), 1) + strings.Replace(text, "-23", "-99", 1)))
+	if got := string(again.AppendText(nil)); damaged != 3 || got != text {
+		t.Errorf("%d lines are damaged, and there is %s", damaged, got)
+	}
+}
+
+// The recipient is in the address that a report came to, and the report has what became of several: of these it is the first
+// that failed, as the address may be a list. Several recipients of one report are different events, as are a delay and a bounce.
+func TestSeveralEntries(t *testing.T) {
+	m := mailboxes(t, verp.Codec{}, "bounces@shop.example")
+	none := func(mail.Reply) string { return "" }
+	entry := func(a mail.ReportKind, to mail.Address) Entry { return Entry{Action: a, Final: to} }
+	r := Report{Kind: KindStatus, MessageID: "m", Entries: []Entry{entry(mail.ReportDelayed, "a@l.example"), entry(mail.ReportFailed, "b@l.example"), entry(mail.ReportFailed, "c@l.example")}}
+	if e := m.Events(&r, "bounces+list=l.example@shop.example", none); len(e) != 1 || e[0].Entry.Final != "b@l.example" || e[0].Kind != EventBounced || e[0].Recipient != "list@l.example" {
+		t.Errorf("%+v", e)
+	}
+	r.Entries = append(r.Entries, entry(mail.ReportFailed, "a@l.example"), entry(mail.ReportDelivered, "d@l.example"), entry(mail.ReportRelayed, ""))
+	marks, kinds := map[uint64]bool{}, ""
+	for _, e := range m.Events(&r, "bounces@shop.example", none) {
+		mark, ok := Mark(&r, &e)
+		if marks[mark] = ok; !ok {
+			t.Error("it has a Message-ID")
+		}
+		kinds += fmt.Sprintf("%s %s %s; ", e.Kind, e.By, e.Class)
+	}
+	if want := "delayed final other; bounced final other; bounced final other; bounced final other; delivered final ; relayed  ; "; len(marks) != 6 || kinds != want {
+		t.Errorf("%d marks of 6 events\n got %s\nwant %s", len(marks), kinds, want)
+	}
+	r = Report{Original: Original{QueueID: 7}}
+	if _, ok := Mark(&r, &Event{}); !ok {
+		t.Error("the queue ID identifies it")
+	}
+}
+
+// A complaint quotes a message that has been sent on under a sender of somebody else: whom the reporter names counts.
+func TestComplaintSenderFirst(t *testing.T) {
+	m := mailboxes(t, verp.Codec{}, "bounces@shop.example", "@B.shop.example")
+	r := Report{Kind: KindComplaint, Entries: []Entry{{}}, Complaint: Complaint{Type: "abuse", Sender: "bounces+jane=example.net@shop.example"}, Original: Original{ReturnPath: "bounces+list=example.net@shop.example"}}
+	for _, to := range []mail.Address{"bounces@shop.example", "x@b.Shop.example"} {
+		if e := m.Events(&r, to, nil); len(e) != 1 || e[0].Recipient != "jane@example.net" || e[0].By != ByReturn {
+			t.Errorf("%s: %+v", to, e)
+		}
+	}
+}
+
+// Of the addresses that one report came to, those count that tell more than others.
+func TestDistinct(t *testing.T) {
+	m := desks(t, Desk{Addresses: []string{"@b.shop.example"}}, Desk{Addresses: []string{"fbl@shop.example"}})
+	var to []mail.Recipient
+	for _, a := range []mail.Address{"x@b.shop.example", "n+j=c.example@b.shop.example", "y@b.shop.example", "fbl@shop.example", "FBL@shop.example", "routed@elsewhere.example", "also@elsewhere.example", "n+k=c.example@b.shop.example"} {
+		to = append(to, mail.Recipient{Address: a})
+	}
+	if got := fmt.Sprint(m.Distinct(to)); got != "[x@b.shop.example n+j=c.example@b.shop.example fbl@shop.example routed@elsewhere.example n+k=c.example@b.shop.example]" {
+		t.Error(got)
+	}
+}

@@ -2,12 +2,14 @@ package feedback
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -125,6 +127,50 @@ func TestBounceIsNoAutoReply(t *testing.T) {
 		if r.Kind != c.want || (err == nil) != (c.want == KindAutoReply) {
 			t.Errorf("%q: %v, %v, want %v", c.header, r.Kind, err, c.want)
 		}
+	}
+}
+
+// What strangers write is cut at bounds, and not in the middle of a character.
+func TestHeaderBounds(t *testing.T) {
+	long := strings.Repeat("n", 3*nameMax) + ": " + strings.Repeat("v", 3*valueMax) + "\r\n" + strings.Repeat(" folded\r\n", valueMax) + "Next: x\r\n"
+	f, body := cutHeader([]byte(long + strings.Repeat("More: y\r\n", 2*fieldsMax) + "\r\nbody"))
+	if len(f) != fieldsMax || len(f[0].name) != nameMax || len(f[0].value) > 2*valueMax || f.get("next") != "x" || string(body) != "body" {
+		t.Errorf("%d fields, the first is %d and %d octets long, body %q", len(f), len(f[0].name), len(f[0].value), body)
+	}
+	f, _ = cutHeader([]byte("A: b\r\n" + strings.Repeat(" "+strings.Repeat("w", 100)+"\r\n", valueMax)))
+	if n := len(f.get("a")); n < valueMax || n > 2*valueMax {
+		t.Errorf("a folded value is %d octets long", n)
+	}
+	if got := id("<" + strings.Repeat("ä", 200) + ">"); len(got) != 250 || !utf8.ValidString(got) {
+		t.Errorf("an ID of %d octets: %q", len(got), got)
+	}
+	if got := clean("x"+strings.Repeat("ä", 200), 250); len(got) != 249 || !utf8.ValidString(got) {
+		t.Errorf("a text of %d octets: %q", len(got), got)
+	}
+}
+
+// A complaint in odd forms: encoded, behind empty lines, with the recipient in a field of one provider, and with a
+// number of incidents that is none.
+func TestOddComplaints(t *testing.T) {
+	const fields = "\r\n\r\nFeedback-Type: opt-out-list\r\nRemoval-Recipient: <jane@example.net>\r\nIncidents: 99999999999999999999999\r\n"
+	for encoding, content := range map[string]string{"7bit": fields, "BASE64": base64.StdEncoding.EncodeToString([]byte(fields)) + "\r\n"} {
+		r, err := Parse([]byte("Content-Type: multipart/report; boundary=b\r\n\r\n--b\r\nContent-Type: message/feedback-report\r\nContent-Transfer-Encoding: "+encoding+"\r\n\r\n"+content+"--b--\r\n"), "")
+		if err != nil || r.Kind != KindComplaint || r.Complaint.Type != "other" || r.Complaint.Incidents != 1 || len(r.Entries) != 1 || r.Entries[0].Final != "jane@example.net" {
+			t.Errorf("%s: %v, %s", encoding, err, summary(&r))
+		}
+	}
+}
+
+// The queue ID is that of the server of the given name or, without a name, of a Posthaste; others number their mail in the same way.
+func TestQueueID(t *testing.T) {
+	const ours, theirs = "from a by mta.shop.example (Posthaste) with ESMTP id 1N5RWJ0Q8G00A; Tue", "from b by mx.example.net (Other) with ESMTP id 1N5RWJ0Q8G00B; Tue"
+	for host, want := range map[string]string{"": "1N5RWJ0Q8G00A", "MTA.shop.example": "1N5RWJ0Q8G00A", "mx.example.net": "1N5RWJ0Q8G00B"} {
+		if got := queueID([]string{theirs, ours}, host); got.String() != want {
+			t.Errorf("of %q: %v, want %s", host, got, want)
+		}
+	}
+	if got := queueID([]string{theirs}, ""); got != 0 {
+		t.Errorf("%v is not of a Posthaste", got)
 	}
 }
 

@@ -20,14 +20,21 @@ func TestHold(t *testing.T) {
 		}
 	}
 	at := mail.Instant(1_900_000_000 * time.Second)
-	for _, text := range []string{"2030-03-17T17:46:40Z", "2030-03-17t17:46:40z", "2030-03-17T18:46:40+01:00", "2030-03-17T17:46:40.000-00:00"} {
+	for _, text := range []string{"2030-03-17T17:46:40Z", "2030-03-17t17:46:40z", "2030-03-17T18:46:40+01:00", "2030-03-17T17:46:40.000-00:00", "2030-03-17T12:16:40-05:30"} {
 		if got, ok := ParseHoldUntil([]byte(text)); !ok || got != at {
 			t.Errorf("HOLDUNTIL=%s: %v, %t", text, got, ok)
 		}
 	}
-	for _, text := range []string{"", "2030-03-17", "2030-03-17T17:46:40", "2030-03-17 17:46:40Z", "2030-02-30T17:46:40Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59Z", "2030-03-17T17:46:40.00000000000000Z"} {
+	for _, text := range []string{"", "2030-03-17", "2030-03-17T17:46:40", "2030-03-17 17:46:40Z", "2030-02-30T17:46:40Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59Z", "2030-03-17T17:46:40.00000000000000Z", "2030-03-17T17:46:40.Z", "2030-03-17T17:46:40+0100", "2030-03-17T24:00:00Z", "2030-13-17T17:46:40Z", "2261-12-31T23:59:61Z"} {
 		if got, ok := ParseHoldUntil([]byte(text)); ok {
 			t.Errorf("HOLDUNTIL=%s: %v", text, got)
+		}
+	}
+	for text, want := range map[string]mail.Instant{ // the beginning of time, a leap second, and the last date
+		"1970-01-01T00:00:00Z": 1, "1970-01-01T00:00:00+23:59": 1, "2016-12-31T23:59:60Z": mail.Instant(1_483_228_799 * time.Second), "2261-12-31T23:59:59.5-23:59": mail.Instant(9_214_732_739*time.Second + time.Second/2),
+	} {
+		if got, ok := ParseHoldUntil([]byte(text)); !ok || got != want {
+			t.Errorf("HOLDUNTIL=%s: %d, %t, want %d", text, got, ok, want)
 		}
 	}
 	if got := FormatHoldUntil(at + 5); got != "2030-03-17T17:46:40Z" {

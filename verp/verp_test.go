@@ -226,3 +226,30 @@ func normal(address string) (a mail.Address, valid bool) {
 	p, rest, fault := smtp.ParsePath([]byte("<"+address+">"), smtp.PathRules{Postmaster: true, Underscore: true, LocalMax: smtp.PathMax})
 	return p.Address, fault == smtp.FaultNone && len(rest) == 0 && p.Address != ""
 }
+
+// A tag is for one sender and one recipient, whatever the case of their letters; what one gives to the other makes another tag.
+func TestTagOfOnePair(t *testing.T) {
+	secret := []byte("secret")
+	own := string(tag(secret, "Bounces@Shop.example", "Jane@Example.net"))
+	if got := string(tag(secret, "bounces@shop.EXAMPLE", "jane@example.NET")); got != own {
+		t.Errorf("%s and %s", own, got)
+	}
+	if a, b := string(tag(secret, "x@a.com", "mail@b.example")), string(tag(secret, "x@a.comm", "ail@b.example")); a == b {
+		t.Errorf("two pairs have the tag %s", a)
+	}
+}
+
+// Where senders are not known, an address with a recipient and without a tag is told from one that has no recipient at all.
+func TestSplitErrors(t *testing.T) {
+	c := Codec{Secrets: [][]byte{[]byte("secret")}}
+	for a, want := range map[mail.Address]error{
+		"news+jane=example.net@shop.example": ErrWrong, "news+jane@shop.example": ErrForm, "news@shop.example": ErrForm, `"a"b+jane=example.net"@shop.example`: ErrForm,
+	} {
+		if s, r, err := c.Split(a); err != want || s != "" || r != "" {
+			t.Errorf("%s: %s, %s, %v, want %v", a, s, r, err, want)
+		}
+	}
+	if text, ok := bare(`"a"b`); ok {
+		t.Errorf("%q", text)
+	}
+}
