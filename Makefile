@@ -74,7 +74,7 @@ bench: ## the benchmarks of all packages
 
 # These need the whole program, and some of them other programs. Each is a
 # script, test/NAME/run, whose first lines say what it does and needs.
-.PHONY: packages release counts crash descriptors tls authentication exhaust interop journey relays backlog steps demo
+.PHONY: packages release metrics counts crash descriptors tls authentication exhaust interop journey relays backlog steps demo
 crash: ## kill -9 the program at random moments and count every message
 	test/crash/run
 counts: ## kill -9 the program at random moments and recount what quotas count
@@ -97,6 +97,8 @@ backlog: ## memory and restart time with a million deferred messages
 	test/backlog/run
 receivers: ## what hostile, dead and unreliable receivers cost other mail
 	test/receivers/run
+metrics: ## have promtool read a scrape and try the alert rules
+	test/metrics/run
 steps: ## count what the core does for each of few and of many recipients
 	test/steps/run
 packages: ## make the packages of a release twice, and install, upgrade and remove them

@@ -57,7 +57,7 @@ func permitted(networks []netip.Prefix, next http.Handler) http.Handler {
 	})
 }
 
-// noBody refuses requests with a body, for whose end the server would wait.
+// noBody refuses requests that have a body: the server would wait for its end.
 func noBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {

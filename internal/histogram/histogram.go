@@ -17,7 +17,7 @@ const Schema = 2
 
 const (
 	perDoubling = 1 << Schema
-	// Values from 2^lowest to 2^highest are told apart: a microsecond to six months in
+	// Values from 2^lowest to 2^highest have classes of their own: a microsecond to six months in
 	// seconds, and numbers up to 16 million.
 	lowest, highest = -20, 24
 	classes         = (highest - lowest) * perDoubling
@@ -69,7 +69,7 @@ func classOf(v float64) int {
 	return min((exponent-1-lowest)*perDoubling+within-1, classes-1)
 }
 
-// add adds to the sum. Concurrent additions are rare enough that nobody repeats one often.
+// add adds to the sum. Concurrent additions are so rare that it seldom needs a second try.
 func (h *Histogram) add(v float64) {
 	for {
 		old := h.sum.Load()

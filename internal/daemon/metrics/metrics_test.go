@@ -73,8 +73,7 @@ func series(families map[string]*dto.MetricFamily) (n int) {
 
 const document = "../../../docs/metrics.md"
 
-// An operator learns from docs/metrics.md what there is and what it means, so the table there is that of the
-// program: UPDATE=1 writes it. A metric without a line fails, and so does a line without a metric.
+// Operators rely on the table in docs/metrics.md, so it is that of the program: UPDATE=1 writes it. A metric without a line fails, and so does a line without a metric.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile(document)
 	if err != nil {
