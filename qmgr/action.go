@@ -115,7 +115,7 @@ type Note struct {
 	Security  string // with a Nexthop: what its queue's mail demands of connections
 	Text      string
 	Sender    mail.Address
-	At        mail.Instant // NoteDeferred: next attempt
+	At        mail.Instant // NoteDeferred: next attempt; NoteSuspended: the end
 }
 
 // NoteKind says what a Note is about.
@@ -140,6 +140,8 @@ const (
 	NoteReleased                      // the time is over for which the sender had the message kept
 	NoteOverdue                       // the message's unsettled recipients were given up because of its deadline
 	NoteLate                          // the message's deadline has passed, and it goes on; its sender receives a report where NOTIFY allows it
+	NoteSuspended                     // an operator's Suspend; Text says what, who and why, and why it cannot be done; At is the end, 0 if there is none
+	NoteResumed                       // a suspension has ended; Text says what, who and why
 
 	// NoteKinds is one more than the number of kinds, which begin at 1.
 	NoteKinds = iota + 1
@@ -147,7 +149,7 @@ const (
 
 // String returns the word that logs and traces show.
 func (k NoteKind) String() string {
-	return [NoteKinds]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed", "withdrawn", "restored", "rule", "warmup", "released", "overdue", "late"}[k]
+	return [NoteKinds]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed", "withdrawn", "restored", "rule", "warmup", "released", "overdue", "late", "suspended", "resumed"}[k]
 }
 
 // Feedback is what a destination's window has learned: the state after a

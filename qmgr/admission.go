@@ -1,6 +1,8 @@
 package qmgr
 
 import (
+	"time"
+
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
@@ -17,6 +19,7 @@ const (
 	ScanDeferred = intake.ScanDeferred
 	ScanFlush    = intake.ScanFlush
 	ScanWarmup   = intake.ScanWarmup
+	ScanResume   = intake.ScanResume
 	ScanHeld     = intake.ScanHeld
 )
 
@@ -192,6 +195,9 @@ func (q *Qmgr) rescueFuture(bucket mail.Bucket, due mail.Instant) {
 	if q.sources.table != nil {
 		latest = max(latest, q.warmupDue())
 	}
+	if intake.Marked(due) { // a suspension may have given it, for as long as the message lives
+		latest = q.now.Add(longestRest(&q.cfg.Backoff) + time.Hour)
+	}
 	if due != mail.Never && due > latest && q.admission.MayFlushFrom(bucket) {
 		q.admission.FlushFrom(bucket, due, intake.Flush{Asked: q.now, Reset: q.conns.ResetRetries()})
 	}
@@ -258,6 +264,8 @@ func (q *Qmgr) wanted(m *message, ev Opened) bool {
 	case intake.FromFlush:
 		flush := q.admission.Flush()
 		return ev.Place.Area == mail.AreaDeferred && flush.Wants(ev.Envelope.LastAttempt, q.now)
+	case intake.FromResume:
+		return ev.Place.Area == mail.AreaDeferred && (intake.Marked(ev.Place.Due) || ev.Place.Due <= q.now)
 	case intake.FromWarmup:
 		return ev.Place.Area == mail.AreaDeferred && (ev.Place.Due == q.warmupDue() || ev.Place.Due <= q.now)
 	}
@@ -271,6 +279,7 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 	if m.account == nil {
 		q.account(m, q.admission.Account(place.Bucket))
 	}
+	q.comesKept(m)
 	q.join(m)
 	if m.again.order == orderRelease && place.Area != mail.AreaHold {
 		m.again.order = orderNone // it was not held; what holds it later is not to be undone
@@ -305,6 +314,7 @@ func (q *Qmgr) forget(m *message) {
 	if m.deadline.Heaped() {
 		q.deadlines.Remove(m)
 	}
+	q.leavesKept(m)
 	delete(q.messages, m.ID)
 	q.unattend(m)
 	if p := q.paused; p.Of(&m.Message) {

@@ -109,6 +109,7 @@ func (q *Qmgr) putBack(id EntryID, e *sched.Entry, untried []mail.Recipient) {
 	switch d := queueOf(e.Destination()); {
 	case id <= q.rerouted.entry && d.site != nil:
 		q.routeAgain(m)
+	case q.putOffSuspended(back):
 	case d.dead() && d.source != nil:
 		q.bindEntryAnew(back)
 	case d.dead():

@@ -47,6 +47,7 @@ func (q *Qmgr) Check() {
 	q.checkRuns()
 	q.sources.check()
 	q.checkMeasures()
+	q.checkSuspensions()
 	busy, queues := 0, 0
 	for t := range q.ring.All() {
 		t.check(q.cfg.AsPostfix && t.Name == TransportRetry)

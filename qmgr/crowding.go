@@ -89,6 +89,7 @@ func (q *Qmgr) relieve() {
 func (m *message) deferring(why string) {
 	m.stuck = strings.Contains(why, StuckPrefix) && (m.stuck || !m.retry)
 	m.warming = isWarmup(why) && (m.warming || !m.retry)
+	m.suspended = isSuspension(why) && (m.suspended || !m.retry)
 }
 
 // stuckReason is why mail is put off for a destination that is stuck.

@@ -100,6 +100,7 @@
 //	reach.go, conn.go, carry.go         with connections: asked for, opened, used
 //	outage.go, crowding.go, debts.go, lapse.go  what cannot go now
 //	deadline.go                         what is late
+//	suspend.go                          what operators have suspended
 //	operator.go, settle.go              orders
 //	view.go, destinations.go, waitreason.go  what can be seen
 //	verification.go                     questions of clients (package callout)

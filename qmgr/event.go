@@ -2,8 +2,10 @@ package qmgr
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
@@ -222,6 +224,27 @@ type Reroute struct{}
 // obeyed, because the source has no warm-up for example, is answered by a Note.
 type AdjustWarmup struct{ Order warmup.Order }
 
+// Suspend asks to start no deliveries of what an operator names, for some time or until Resume. What is
+// under way goes on. What waits is deferred without an attempt until the time is over, and expires at
+// its usual age. One that is in force already lasts from now on as long as this one says. It is
+// answered by a Note, which says why if it cannot be carried out.
+type Suspend struct {
+	Scope measure.Scope // one of measure.Scopes
+	Value string
+	// For is how long; 0 and what leads beyond the end of time mean until Resume. It is rounded up to
+	// the next millisecond.
+	For    time.Duration
+	By     string // the operator
+	Reason string
+}
+
+// Resume asks to end a suspension. The mail that it kept waiting is tried at once.
+type Resume struct {
+	Scope      measure.Scope
+	Value      string
+	By, Reason string
+}
+
 // Halt asks to start nothing new. Answers are still taken and recorded.
 type Halt struct{}
 
@@ -255,6 +278,8 @@ func (AdjustWarmup) event()    {}
 func (Configure) event()       {}
 func (Rules) event()           {}
 func (Reroute) event()         {}
+func (Suspend) event()         {}
+func (Resume) event()          {}
 func (Halt) event()            {}
 
 func (AgentUnavailable) event() {}

@@ -1,6 +1,8 @@
 package qmgr
 
 import (
+	"math"
+
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
@@ -35,18 +37,20 @@ func (q *Qmgr) learned(ev Learned) {
 // that Learned takes. Consumers do not disturb each other. It decides nothing, so a host
 // may use it when it likes between two Steps; the oldest changes are dropped for a
 // consumer that does not fetch in time. The first feed of a core also returns what changes
-// of warm-ups and of measures: they concern our own addresses, and so no other node.
+// of warm-ups and of measures, which concern our own addresses, and so no other node, and
+// operators' orders (Orders).
 type HostFeed struct {
 	feed     *destdb.Feed
 	warmup   *warmup.Table  // nil but for the first
 	measured *measure.Table // likewise
+	orders   *measure.Table // likewise
 }
 
 // NewHostFeed returns a feed of what changes from now on.
 func (q *Qmgr) NewHostFeed() *HostFeed {
 	f := &HostFeed{feed: q.db.NewFeed()}
 	if !q.fed {
-		q.fed, f.warmup, f.measured = true, q.warmup, q.measured
+		q.fed, f.warmup, f.measured, f.orders = true, q.warmup, q.measured, q.suspended.orders
 	}
 	return f
 }
@@ -80,6 +84,18 @@ func (f *HostFeed) Changes(dst []mail.HostRecord, max int) []mail.HostRecord {
 			r.Value = destdb.AppendRecord(nil, c.Record)
 		}
 		dst = append(dst, r)
+	}
+	return dst
+}
+
+// Orders appends to dst what has changed of operators' suspensions since it was asked last. A host saves
+// them in the order in which they are returned, and before it answers the operator.
+func (f *HostFeed) Orders(dst []mail.HostRecord) []mail.HostRecord {
+	if f.orders == nil {
+		return dst
+	}
+	for _, c := range f.orders.Changed(nil, math.MaxInt) {
+		dst = appendMeasure(dst, c)
 	}
 	return dst
 }

@@ -231,7 +231,7 @@ func (q *Qmgr) recall(d *queue) {
 // whose transport and source are configured are made at once, so that views show them; the
 // others get what is demanded of them if they are made before it ends.
 func (q *Qmgr) learnedMeasures(records []mail.HostRecord) {
-	var known []measure.Known
+	var known, orders []measure.Known
 	for _, r := range records {
 		if !measure.IsKey(r.Key) {
 			continue
@@ -244,8 +244,15 @@ func (q *Qmgr) learnedMeasures(records []mail.HostRecord) {
 		if err != nil {
 			continue
 		}
-		known = append(known, measure.Known{Key: key, Record: record})
+		switch ordered := record.Order.Until != 0; {
+		case ordered != (key.Scope != measure.Destination): // not ours
+		case ordered:
+			orders = append(orders, measure.Known{Key: key, Record: record})
+		default:
+			known = append(known, measure.Known{Key: key, Record: record})
+		}
 	}
+	q.learnedOrders(orders)
 	for _, k := range q.measured.Load(known, q.now) {
 		was := q.measured.Get(k)
 		now := q.rules.leave(was)

@@ -46,6 +46,7 @@ type stay struct {
 	put      mail.Instant // stageClosing: when it was put off; 0 if it is not
 	returned bool         // it was parked until lookups had ended
 	letter   bool         // it is a report of ours, and counts in debts.letters
+	rested   bool         // it counts in suspensions.inCore
 	reset    uint64       // for the hosts that it goes to, 0 for none
 	attended int          // position in Qmgr.attended, from 1 on; 0 if it is not there
 }
@@ -70,11 +71,16 @@ type round struct {
 	retry      bool           // some recipient will be tried again
 	stuck      bool           // each of those was put off because its destination is stuck
 	warming    bool           // likewise, because its sources may send no more today
+	suspended  bool           // likewise, because of operators' suspensions
+	kept       bool           // some recipient was put off because of one
 	aside      bool           // some of those were left as they are
 	changed    bool           // a change was made
 	failed     bool           // some recipient failed for good
 	doubt      bool           // some recipient may have the message, which will be held for that reason
 	gaveUp     bool           // recipients were given up because of its deadline
+	// kept: the earliest end of these suspensions, and how many had ended by then.
+	keptUntil   mail.Instant
+	endedBefore uint64
 }
 
 // orders is what operators want done with a message, and what that has left behind.

@@ -15,6 +15,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/addrdb"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
@@ -473,7 +474,11 @@ func (c *chaos) operate() {
 		return
 	}
 	ids := []mail.QueueID{c.ids[c.r.IntN(len(c.ids))]}
-	switch c.r.IntN(11) {
+	switch c.r.IntN(13) {
+	case 11:
+		c.suspend()
+	case 12:
+		c.w.ResumeSome(func() bool { return c.r.Permille(500) })
 	case 10:
 		if m := c.w.Messages[ids[0]]; m != nil {
 			var some []uint32
@@ -559,6 +564,18 @@ func (c *chaos) operate() {
 	}
 }
 
+// suspend suspends something, for a while or without an end.
+func (c *chaos) suspend() {
+	s := measure.Scopes()[c.r.IntN(6)]
+	values := map[measure.Scope][]string{measure.Site: {"d1.test", "d3.test", "{mx.test}"}, measure.Domain: {"d0.test", "d1.test", "d2.test"},
+		measure.Transport: {"smtp"}, measure.Source: {"s0", "s1", "s2"}, measure.Tenant: {"t0", "t1"}, measure.Class: {"c0", "c1"}}[s]
+	ev := qmgr.Suspend{Scope: s, Value: values[c.r.IntN(len(values))], By: "jo", Reason: "test"}
+	if c.r.Permille(700) {
+		ev.For = c.r.Between(time.Second, 5*time.Minute)
+	}
+	c.w.Suspend(ev)
+}
+
 func (c *chaos) tick(d time.Duration) {
 	c.w.Now = c.w.Now.Add(d)
 	c.w.Step(qmgr.Wake{})
@@ -593,6 +610,8 @@ func (c *chaos) settle() {
 	for len(c.late) > 0 {
 		c.hint()
 	}
+	c.w.ResumeAll()
+	resumed := c.w.Now.Add(20 * time.Minute)
 	for round := 0; round < 3; round++ {
 		for i := 0; i < 100000; i++ {
 			if len(c.w.Outstanding) > 0 || c.talking() {
@@ -605,6 +624,10 @@ func (c *chaos) settle() {
 			}
 			if wake > c.w.Now {
 				c.w.CheckDeadlines()
+			}
+			if c.w.Now >= resumed && c.w.Core.View(0).Messages == 0 { // whatever has filled the core
+				c.w.CheckResumed()
+				resumed = mail.Never
 			}
 			c.w.Now = max(c.w.Now, wake)
 			c.w.Step(qmgr.Wake{})

@@ -92,6 +92,7 @@ type delivering struct {
 	sources    sources
 	warmup     *warmup.Table
 	measured   *measure.Table
+	suspended  suspensions
 	rules      ruleNames
 	fed        bool         // there is a HostFeed
 	spent      []warmup.Key // allowances that were used up and from which mail has to leave
@@ -125,7 +126,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
 	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery), shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
-	q.warmup, q.measured = warmup.New(cfg.Warmup, 0), measure.New()
+	q.warmup, q.measured, q.suspended.orders = warmup.New(cfg.Warmup, 0), measure.New(), measure.NewOrders()
 	q.lanes = sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix}
 	q.lookups.Configure(cfg.lookups())
 	q.admission.Configure(q.shares)
@@ -156,6 +157,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.advanceAll()
 	q.noticeNetwork()
 	q.scanWarmups()
+	q.scanResumed()
 	q.settleDebts()
 	if q.lookups.Parked() > 0 {
 		q.unpark()
@@ -236,6 +238,10 @@ func (q *Qmgr) handle(ev Event) {
 		q.selectTransport(ev.Pending)
 	case AdjustWarmup:
 		q.adjustWarmup(ev.Order)
+	case Suspend:
+		q.suspend(ev)
+	case Resume:
+		q.revoke(ev)
 	case Configure:
 		q.configure(ev.Config)
 	case Rules:
@@ -267,9 +273,9 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	if at, ok := q.conns.NextDue(); ok {
 		wake = min(wake, at)
 	}
-	wake = min(wake, q.measured.Next(), q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
+	wake = min(wake, q.measured.Next(), q.suspended.orders.Next(), q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
 	if !q.halt {
-		wake = min(wake, q.deadlineWake(), q.warmupWake(), q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
+		wake = min(wake, q.deadlineWake(), q.warmupWake(), q.resumeWake(), q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
 	}
 	return wake, wake != mail.Never
 }

@@ -157,13 +157,20 @@ func (q *Qmgr) nextAttempt(m *message) mail.Instant {
 	if m.warming && !m.unreported {
 		return warmup.DayOf(q.now).End()
 	}
+	if m.suspended && !m.unreported {
+		return q.suspendedDue(m)
+	}
 	cfg := &q.cfg.Backoff
 	if m.stuck && !m.unreported {
 		sooner := *cfg
 		sooner.MinimalBackoffTime = min(sooner.MinimalBackoffTime, stuckPause)
 		cfg = &sooner
 	}
-	return backoff.Next(cfg, m.env.Since(), q.now, &q.rng)
+	next := backoff.Next(cfg, m.env.Since(), q.now, &q.rng)
+	if m.kept && !m.unreported {
+		next = q.keptDue(m, next)
+	}
+	return next
 }
 
 // expire gives up all recipients that are not settled.
@@ -176,9 +183,7 @@ func (q *Qmgr) expire(m *message) {
 
 // deferUntil puts a message off, but not beyond its deadline.
 func (q *Qmgr) deferUntil(m *message, due mail.Instant) {
-	if m.hasDeadline() && m.env.By.At > q.now {
-		due = min(due, m.env.By.At)
-	}
+	due = q.beforeDeadline(m, due)
 	m.become(stageClosing)
 	m.put = q.now
 	q.emit(Note{Kind: NoteDeferred, ID: m.ID, At: due, Sender: m.env.Sender})
@@ -290,7 +295,7 @@ func (q *Qmgr) broken(ev Broken) {
 	case TroubleGone:
 		q.vanished(m)
 	case TroubleTemporary:
-		m.retry, m.stuck, m.warming = true, false, false
+		m.retry, m.stuck, m.warming, m.suspended = true, false, false, false
 		q.attend(m)
 	case TroubleCorrupt:
 		q.withdraw(m)

@@ -106,6 +106,10 @@ func (q *Qmgr) setAside(m *message, recipients []bound) []bound {
 			if m.from != intake.FromRetry { // which wants it tried
 				b.route.Reply = q.lookups.Remembered(b.route.Nexthop, q.now)
 			}
+			if s, is := q.suspension(m, b.route.Transport, foldNexthop(b.route.Nexthop), "", b.recipient.Address); is && b.route.Reply.IsZero() {
+				q.noteSuspension(m, s)
+				b.route.Reply = s.reply() // and nothing is looked up for it
+			}
 			if b.route.Reply.IsZero() {
 				q.lookups.Add(&m.routing, &m.Message, m.from, b.recipient, intake.Key{Transport: b.route.Transport, Nexthop: b.route.Nexthop, Credential: b.route.Credential, TLS: m.env.TLSAsked()}, q.now)
 				continue
@@ -137,6 +141,10 @@ func (q *Qmgr) bindEach(m *message, recipients []bound) []bound {
 // the reply. There is none if that is dead, too: then the recipient is deferred.
 func (q *Qmgr) bind(m *message, b *bound) {
 	to := b.route
+	if isSuspension(to.Reply.Text) {
+		q.bindSuspended(m, b, to.Reply, originOf(to))
+		return
+	}
 	if !to.Reply.IsZero() && !to.Reply.Permanent() {
 		q.bindToRetry(m, b, to.Reply, originOf(to))
 		return
@@ -156,6 +164,11 @@ func (q *Qmgr) bind(m *message, b *bound) {
 			b.domain = nexthop
 		}
 	}
+	if s, is := q.suspension(m, t.Name, nexthop, reach, b.recipient.Address); is {
+		q.noteSuspension(m, s)
+		q.bindSuspended(m, b, s.reply(), mail.Origin{Transport: t.Name, Nexthop: reach, Security: to.Security})
+		return
+	}
 	if m.from == intake.FromRetry {
 		q.restore(t) // an operator wants it tried
 	}
@@ -165,7 +178,10 @@ func (q *Qmgr) bind(m *message, b *bound) {
 	}
 	from, why := q.chooseSource(m, t, way{name, reach, to.Security}, nexthop)
 	if !why.IsZero() {
-		if !q.leaveAside(m, why) {
+		switch {
+		case isSuspension(why.Text):
+			q.bindSuspended(m, b, why, mail.Origin{Transport: t.Name, Nexthop: reach, Security: to.Security})
+		case !q.leaveAside(m, why):
 			q.bindToRetry(m, b, why, mail.Origin{Transport: t.Name, Nexthop: reach, Security: to.Security})
 		}
 		return

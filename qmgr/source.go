@@ -179,11 +179,11 @@ func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*
 	if ok {
 		return members[i], mail.Reply{}
 	}
-	return nil, q.noSource(p, to.reach)
+	return nil, q.noSource(m, p, to.reach)
 }
 
 // maySend reports whether mail may leave from a source at all.
-func (q *Qmgr) maySend(s *sourceState) bool { return s.up() }
+func (q *Qmgr) maySend(s *sourceState) bool { return s.up() && q.suspendedSource(s).until == 0 }
 
 // poolOf returns the pool that decides from where a message's mail for a nexthop leaves;
 // nil if none does. Only connections have a source.
@@ -201,16 +201,30 @@ func boundTo(m *message, d *queue) bool {
 }
 
 // noSource is why mail for a site waits whose pool has no source that can be used. It
-// begins with WarmupPrefix if the site only has to wait for the next day.
-func (q *Qmgr) noSource(p *source.Pool, site string) mail.Reply {
+// begins with WarmupPrefix if the site only has to wait for the next day, and is a suspension's if
+// operators have suspended all of them.
+func (q *Qmgr) noSource(m *message, p *source.Pool, site string) mail.Reply {
 	var down, spent []string
+	var first suspension
+	suspended := 0
 	for _, s := range q.sources.members[p] {
+		of := q.suspendedSource(s)
+		if of.until != 0 {
+			q.noteSuspension(m, of)
+			if suspended++; first.until == 0 || of.until < first.until {
+				first = of
+			}
+		}
 		switch {
+		case of.until != 0:
 		case !s.up():
 			down = append(down, s.Name+": "+s.whyDown())
 		case len(spent) < noSourceMax:
 			spent = append(spent, q.whySpent(warmup.Key{Source: s.Name, Site: site}))
 		}
+	}
+	if suspended == len(q.sources.members[p]) && suspended > 0 {
+		return first.reply()
 	}
 	why := append(down, spent...)
 	text := strings.Join(why[:min(len(why), noSourceMax)], "; ")

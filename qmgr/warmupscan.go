@@ -110,8 +110,11 @@ func (q *Qmgr) leaveAside(m *message, why mail.Reply) bool {
 // untouched reports whether nothing has become of a message at the end of its round: it
 // waits as before.
 func (q *Qmgr) untouched(m *message) bool {
-	return m.aside && m.warming && !m.unreported && !m.changed && len(m.outcomes) == 0 && m.order == orderNone &&
-		m.place.Area == mail.AreaDeferred && (m.place.Due == q.warmupDue() || m.place.Due <= q.now)
+	if !m.aside || m.unreported || m.changed || len(m.outcomes) > 0 || m.order != orderNone || m.place.Area != mail.AreaDeferred {
+		return false
+	}
+	return m.warming && (m.place.Due == q.warmupDue() || m.place.Due <= q.now) ||
+		m.suspended && m.place.Due == q.beforeDeadline(m, q.suspendedDue(m))
 }
 
 // rest takes a message out of core that stays where it is.

@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	noteWords  = wordsUpTo(qmgr.NoteLate)
+	noteWords  = wordsUpTo(qmgr.NoteResumed)
 	causeWords = wordsUpTo(qmgr.CauseRevival)
 )
 

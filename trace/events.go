@@ -10,6 +10,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 )
 
 var (
@@ -19,6 +20,7 @@ var (
 	closeReasons = wordsUpTo(mail.CloseWrong)
 	proofs       = wordsUpTo(mail.ProofExecutes)
 	troubleWords = wordsUpTo(qmgr.TroubleTemporary)
+	scopeWords   = wordsUpTo(measure.Resumed)
 )
 
 // eventKinds has the most frequent ones first.
@@ -124,6 +126,19 @@ var eventKinds = []kind[qmgr.Event]{
 		c.text("source", &o.Key.Source)
 		c.text("site", &o.Key.Site)
 		number(c, "day", &o.Day)
+	}),
+	kindOf[qmgr.Event]("suspend", func(c *codec, e *qmgr.Suspend) {
+		option(c, "scope", scopeWords, &e.Scope)
+		c.text("value", &e.Value)
+		c.duration("for", &e.For)
+		c.text("by", &e.By)
+		c.text("reason", &e.Reason)
+	}),
+	kindOf[qmgr.Event]("resume", func(c *codec, e *qmgr.Resume) {
+		option(c, "scope", scopeWords, &e.Scope)
+		c.text("value", &e.Value)
+		c.text("by", &e.By)
+		c.text("reason", &e.Reason)
 	}),
 	kindOf[qmgr.Event]("hold", func(c *codec, e *qmgr.Hold) {
 		c.text("reason", &e.Reason)

@@ -60,3 +60,17 @@ func addSaturating(a, b time.Duration) time.Duration {
 	}
 	return 1<<63 - 1
 }
+
+// Concern returns when the age of a message that arrived at created has its next consequence: it
+// expires, or its sender must be warned. warned means that this was done before. It is
+// Never for one whose created is not set.
+func Concern(cfg *Config, created mail.Instant, nullSender, warned bool) mail.Instant {
+	if created == 0 {
+		return mail.Never
+	}
+	life := cfg.lifetime(nullSender)
+	if cfg.DelayWarningTime > 0 && !warned && !nullSender {
+		life = min(life, cfg.DelayWarningTime)
+	}
+	return created.Add(max(life, 0))
+}

@@ -80,6 +80,29 @@ func TestWarnOnce(t *testing.T) {
 	}
 }
 
+// What a message's age leads to next: it expires, or its sender must be warned before that, once. Mail of the null
+// sender has nobody to warn.
+func TestConcern(t *testing.T) {
+	const then = mail.Instant(1e18)
+	for _, c := range []struct {
+		cfg          Config
+		null, warned bool
+		want         time.Duration
+	}{
+		{Config{}, false, false, 120 * time.Hour}, {Config{BounceQueueLifetime: time.Hour}, true, false, time.Hour},
+		{Config{DelayWarningTime: time.Hour}, false, false, time.Hour}, {Config{DelayWarningTime: time.Hour}, false, true, 120 * time.Hour},
+		{Config{DelayWarningTime: time.Hour}, true, false, 120 * time.Hour}, {Config{DelayWarningTime: time.Hour, MaximalQueueLifetime: time.Minute}, false, false, time.Minute},
+		{Config{MaximalQueueLifetime: -1}, false, false, 0},
+	} {
+		if got := Concern(&c.cfg, then, c.null, c.warned); got != then.Add(c.want) {
+			t.Errorf("%+v, null sender %t, warned %t: %v, want %v", c.cfg, c.null, c.warned, got.Sub(then), c.want)
+		}
+	}
+	if got := Concern(&Config{}, 0, false, false); got != mail.Never {
+		t.Errorf("a message of unknown age: %v", got)
+	}
+}
+
 // The zero value is valid and is Postfix's, and all errors are returned at once.
 func TestConfig(t *testing.T) {
 	if err := (Config{}).Validate(); err != nil {

@@ -14,13 +14,14 @@ const (
 	ScanDeferred             // deferred mail that is due
 	ScanFlush                // all deferred mail, because an operator asked for it
 	ScanWarmup               // mail that was deferred until a day ends, since sources may send more before
+	ScanResume               // mail that was deferred because of an operator's suspension (Marked), since one has ended
 	ScanHeld                 // held mail whose time is up; it is removed, or put into the deferred area, and does not come into core
 	scans
 )
 
 // String returns the word that traces show.
 func (s Scan) String() string {
-	return [...]string{"incoming", "deferred", "flush", "warmup", "held"}[s]
+	return [...]string{"incoming", "deferred", "flush", "warmup", "resume", "held"}[s]
 }
 
 // Area returns the area whose index the scan follows.
@@ -38,8 +39,8 @@ func (s Scan) Area() mail.Area {
 func (s Scan) Timed() bool { return s == ScanDeferred || s == ScanHeld }
 
 // Admission is how messages come into core: by being announced (Arrived) while there
-// is room and nothing older of their bucket waits, else through four scans of the spool's
-// indexes. The scans take turns, so that neither new mail nor retries starve. A fifth
+// is room and nothing older of their bucket waits, else through five scans of the spool's
+// indexes. The scans take turns, so that neither new mail nor retries starve. A sixth
 // scan is for held mail whose time is up, which is removed.
 //
 // Within a scan, buckets take turns (scan.go), and share the core (account.go). Whether
@@ -86,7 +87,7 @@ func NewAdmission() *Admission {
 			first.more = true
 		case ScanHeld:
 			first.from, sc.surveyed = heldFrom, mail.BucketEnd
-		case ScanWarmup: // BeginWarmup says which buckets there are
+		case ScanWarmup, ScanResume: // BeginWarmup and BeginResume say which buckets there are
 			sc.surveyed = mail.BucketEnd
 		}
 		sc.refresh(first)
@@ -259,6 +260,31 @@ func (a *Admission) EndWarmup() {
 			s.found, s.more = s.found[:0], false
 			sc.refresh(s)
 		}
+	}
+}
+
+// MayBeginResume reports whether ScanResume may begin: when all buckets are known that have
+// deferred mail.
+func (a *Admission) MayBeginResume() bool { return a.scans[ScanDeferred].surveyed == mail.BucketEnd }
+
+// BeginResume begins ScanResume, where it may (MayBeginResume): for all mail whose due time
+// has a mark, and is later than an instant. One that is under way begins anew.
+func (a *Admission) BeginResume(now mail.Instant) {
+	assert.That(a.MayBeginResume(), "the scan for resumed mail begins before the survey has ended")
+	sc := &a.scans[ScanResume]
+	for of := range a.scans[ScanDeferred].all.All() {
+		acc := of.account
+		s := acc.searches[ScanResume]
+		if s == nil {
+			s = sc.newSearch(acc, mail.Cursor{})
+		}
+		from := mail.Cursor{Bucket: acc.bucket, Due: now + 1}
+		if !s.fetching && !s.more {
+			s.from = from // it had come to the end
+		}
+		s.found, s.more = s.found[:0], true
+		s.back(from)
+		sc.refresh(s)
 	}
 }
 

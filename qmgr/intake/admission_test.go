@@ -123,6 +123,61 @@ func TestWarmupFindsWhatIsDueThen(t *testing.T) {
 	}
 }
 
+// A scan for what suspensions have kept finds all mail with the mark in its due time, in all
+// buckets, and takes no other into core.
+func TestResumeFindsWhatIsMarked(t *testing.T) {
+	for seed := range uint64(golden.Runs(8)) {
+		w := newSpoolWorld(t, seed)
+		for range 100 {
+			w.step()
+		}
+		w.finish = func(id mail.QueueID) { delete(w.spool, id) }
+		w.drain()
+		w.now = w.now.Add(time.Hour) // what is left rests until an hour after it
+		for i := range mail.QueueID(40) {
+			id, due := 1000+i, MarkFrom(w.now.Add(time.Duration(1+i)*time.Minute))
+			if i%2 == 1 {
+				due++
+			}
+			w.spool[id], w.tried[id] = mail.Place{Area: mail.AreaDeferred, Due: due, Bucket: w.bucket(id)}, 1
+			w.a.Appeared(id, w.spool[id])
+		}
+		w.drain()
+		if !w.a.MayBeginResume() {
+			t.Fatalf("seed %d: nothing is under way, and the scan may not begin", seed)
+		}
+		before := maps.Clone(w.spool)
+		w.a.BeginResume(w.now)
+		if seed%3 == 0 { // it begins anew
+			for range w.rng.IntN(100) {
+				w.admit()
+				if len(w.flight) > 0 {
+					w.progress()
+				}
+			}
+			w.a.BeginResume(w.now)
+		}
+		w.drain()
+		for id, p := range before {
+			if _, rests := w.spool[id]; id >= 1000 && rests != (p.Due%1e6 != 1) {
+				t.Fatalf("seed %d: message %d due %d rests: %t, after a scan for what is marked", seed, id, p.Due, rests)
+			}
+		}
+	}
+}
+
+// The marks next to instants: each is one nanosecond after a whole millisecond.
+func TestMarks(t *testing.T) {
+	for _, c := range []struct{ at, until, from mail.Instant }{{5_000_000, 4_000_001, 5_000_001}, {5_000_001, 5_000_001, 5_000_001}, {5_000_002, 5_000_001, 6_000_001}} {
+		if until, from := MarkUntil(c.at), MarkFrom(c.at); until != c.until || from != c.from || !Marked(until) || !Marked(from) {
+			t.Errorf("the marks around %d are %d and %d, want %d and %d", c.at, until, from, c.until, c.from)
+		}
+		if Marked(c.at) != (c.until == c.from) {
+			t.Errorf("%d is marked: %t", c.at, Marked(c.at))
+		}
+	}
+}
+
 // A spoolWorld is a spool, and what the core would do between it and an Admission.
 type spoolWorld struct {
 	t      *testing.T
@@ -231,6 +286,8 @@ func (w *spoolWorld) step() {
 		w.a.EndWarmup()
 	case n < 15 && w.a.MayBeginWarmup():
 		w.beginWarmup()
+	case n == 15 && w.a.MayBeginResume() && w.rng.IntN(4) == 0:
+		w.a.BeginResume(w.now)
 	case n < 16:
 		w.leave()
 	default:
@@ -424,11 +481,13 @@ func (w *spoolWorld) open(id mail.QueueID, from Origin) {
 			wanted = wanted && p.Area == mail.AreaDeferred && f.Wants(w.tried[id], w.now)
 		case FromWarmup:
 			wanted = wanted && p.Area == mail.AreaDeferred && (p.Due == w.only || p.Due <= w.now)
+		case FromResume:
+			wanted = wanted && p.Area == mail.AreaDeferred && (Marked(p.Due) || p.Due <= w.now)
 		case FromRetry:
 			wanted = wanted && p.Area != mail.AreaHold
 		}
 		if wanted {
-			w.seen["from "+[...]string{"incoming", "deferred", "flush", "warmup", "retry"}[from]]++
+			w.seen["from "+[...]string{"incoming", "deferred", "flush", "warmup", "resume", "retry"}[from]]++
 			w.core[id] = from
 			return
 		}
@@ -558,7 +617,7 @@ func (w *spoolWorld) check() {
 // The scans take turns; the removal of held mail has none.
 func TestTurnsOfScans(t *testing.T) {
 	a := NewAdmission()
-	for i, want := range []Scan{ScanIncoming, ScanDeferred, ScanFlush, ScanWarmup, ScanIncoming, ScanDeferred} {
+	for i, want := range []Scan{ScanIncoming, ScanDeferred, ScanFlush, ScanWarmup, ScanResume, ScanIncoming, ScanDeferred} {
 		if got := a.Turn(); got != want {
 			t.Errorf("turn %d is %v's, want %v's", i, got, want)
 		}
@@ -717,12 +776,12 @@ func TestWants(t *testing.T) {
 }
 
 func TestScans(t *testing.T) {
-	for s, want := range map[Scan]string{ScanIncoming: "incoming incoming false", ScanDeferred: "deferred deferred true", ScanFlush: "flush deferred false", ScanWarmup: "warmup deferred false", ScanHeld: "held hold true"} {
+	for s, want := range map[Scan]string{ScanIncoming: "incoming incoming false", ScanDeferred: "deferred deferred true", ScanFlush: "flush deferred false", ScanWarmup: "warmup deferred false", ScanResume: "resume deferred false", ScanHeld: "held hold true"} {
 		if got := fmt.Sprint(s, " ", s.Area(), " ", s.Timed()); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	for o, want := range map[Origin]Line{FromIncoming: LineNew, FromDeferred: LineRetries, FromFlush: LineRetries, FromWarmup: LineRetries, FromRetry: LineNew} {
+	for o, want := range map[Origin]Line{FromIncoming: LineNew, FromDeferred: LineRetries, FromFlush: LineRetries, FromWarmup: LineRetries, FromResume: LineRetries, FromRetry: LineNew} {
 		if o.Line() != want {
 			t.Errorf("mail of origin %d is in line %d", o, o.Line())
 		}

@@ -9,6 +9,7 @@ const (
 	FromDeferred               // deferred mail that was due
 	FromFlush                  // found by the scan for RetryAll
 	FromWarmup                 // deferred until a day ends, and sources may send more before
+	FromResume                 // deferred because of an operator's suspension, and one has ended
 	FromRetry                  // named by an operator's Retry
 	FromCallout                // not mail: a call-out's pseudo-message
 	FromDebt                   // not to be tried: it is the message's turn to be reported on
@@ -25,7 +26,7 @@ const (
 
 // Line returns the line in which a message waits.
 func (o Origin) Line() Line {
-	if o == FromDeferred || o == FromFlush || o == FromWarmup {
+	if o == FromDeferred || o == FromFlush || o == FromWarmup || o == FromResume {
 		return LineRetries
 	}
 	return LineNew

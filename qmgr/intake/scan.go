@@ -210,6 +210,9 @@ func (sc *scan) take(s *search, f mail.Found) {
 		}
 		s.more = s.more && sc.only > 0
 	}
+	if sc.of == ScanResume {
+		s.found = slices.DeleteFunc(s.found, func(c mail.Cursor) bool { return !Marked(c.Due) })
+	}
 	if sc.of.Timed() && !f.More {
 		s.nextDue = min(s.nextDue, f.NextDue)
 	}

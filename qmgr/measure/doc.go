@@ -1,7 +1,8 @@
 // Package measure remembers the measures in force: for a limited time, a destination gets no
-// mail (a rest), or less than otherwise (a lowering).
+// mail (a rest), or less than otherwise (a lowering); and what operators have suspended (an
+// order), for a limited time or until they resume it.
 //
-// Today, measures come from rules on replies (docs/replies.md). A receiver that says "not before
+// Rests and lowerings come from rules on replies (docs/replies.md). A receiver that says "not before
 // 30 minutes" means it, even if this program is restarted in the meantime. So a measure is a
 // record of its own, apart from the queue to whose mail it applies. It outlives the queue, and is
 // saved and loaded like the records of hosts and warm-ups (Changed, AppendKey, AppendRecord,
@@ -24,13 +25,13 @@
 // measure of a rule that is not in the configuration any more ends when the host announces the
 // current rules (qmgr.Rules), at the start and at each reload.
 //
-// # Further kinds
+// # Suspensions
 //
-// Suspending something else (a site for all transports, a domain, a transport, a source, a tenant,
-// a class) takes a further Scope, with the fields of Key that name it, and a search in the table
-// by the code that binds mail or starts deliveries. An operator's order is a Rest without a Rule.
-// Its Reason is a reply of our own with the operator's words, and its end may be mail.Never: then
-// it lasts until it is canceled, by a Put of what remains. All returns all records in order, for
-// a list. Orders must not be forgotten in favor of measures that receivers cause, so a host counts
-// them apart from Limit, and refuses further ones at a limit of its own.
+// An operator can suspend a site, a domain, a transport, a source, a tenant or a class. Each is
+// a Scope, and the Key has the value in question; the Record has an Order with the operator, the
+// reason, and the end, which may be mail.Never. Orders must not be forgotten in favor of measures
+// that receivers cause, so they have a Table of their own (NewOrders), and its caller refuses
+// further ones at OrderLimit. Both kinds share the encodings and the store. The scope Resumed is
+// not an operator's. Its only record says that mail still has to be found which a suspension
+// that has ended kept waiting.
 package measure

@@ -28,13 +28,17 @@ func lower(since, until time.Duration) Record {
 	return Record{Lower: Lowering{Rule: "low", Since: at(since), Until: at(until), Concurrency: 2, Count: 30, Per: time.Minute}}
 }
 
+func order(since, until time.Duration) Record {
+	return Record{Order: Order{By: "jo", Reason: "the receiver \"asked\"", Since: at(since), Until: at(until)}}
+}
+
 // What a rule has demanded is read as it was saved, whatever it was.
 func TestSavedAndRead(t *testing.T) {
 	both := rest(0, time.Hour)
 	both.Lower = lower(time.Second, time.Minute).Lower
 	forever := rest(0, time.Hour)
 	forever.Rest.Until = mail.Never
-	for _, r := range []Record{rest(0, 6*time.Hour), lower(0, time.Hour), both, forever, {Lower: Lowering{Rule: "r", Since: 1, Until: 2, Concurrency: 1}}} {
+	for _, r := range []Record{order(0, time.Hour), {Order: Order{Since: 1, Until: mail.Never}}, rest(0, 6*time.Hour), lower(0, time.Hour), both, forever, {Lower: Lowering{Rule: "r", Since: 1, Until: 2, Concurrency: 1}}} {
 		b, ok := AppendRecord(nil, r)
 		if !ok {
 			t.Fatalf("%+v cannot be saved", r)
@@ -43,7 +47,7 @@ func TestSavedAndRead(t *testing.T) {
 			t.Errorf("%s is read as %+v, %v", b, again, err)
 		}
 	}
-	for _, k := range []Key{to("a.test"), {Destination, "pipe", "jo@a.test", "a.test", "", ""}, {Destination, "smtp", "{mx1,mx2;mx3}", "{mx1,mx2;mx3}", "mta7", "verify"}, {Destination, "t", "", "", "", ""}} {
+	for _, k := range []Key{to("a.test"), {Destination, "pipe", "jo@a.test", "a.test", "", ""}, {Destination, "smtp", "{mx1,mx2;mx3}", "{mx1,mx2;mx3}", "mta7", "verify"}, {Destination, "t", "", "", "", ""}, OrderKey(Tenant, "jo"), OrderKey(Class, "bulk"), {Scope: Resumed}} {
 		b, ok := AppendKey([]byte("before"), k)
 		if !ok {
 			t.Fatalf("%+v cannot be saved", k)
@@ -67,6 +71,26 @@ func TestForm(t *testing.T) {
 	k, _ := AppendKey(nil, Key{Destination, "smtp", "a.test", "a.test", "mta7", "verify"})
 	if want := "\x00\x00\x01smtp\x00a.test\x00\x00mta7\x00verify\x00"; string(k) != want {
 		t.Errorf("a key is saved as %q, want %q", k, want)
+	}
+}
+
+// An order is saved as text, too; the number of each scope stays.
+func TestFormOfOrders(t *testing.T) {
+	b, _ := AppendRecord(nil, order(0, time.Hour))
+	if want := `1 order 1000000000000000000 1000003600000000000 "jo" "the receiver \"asked\""`; string(b) != want {
+		t.Errorf("an order is saved as\n%s, want\n%s", b, want)
+	}
+	for i, word := range []string{"site", "domain", "transport", "source", "tenant", "class"} {
+		s, ok := ParseScope(word)
+		k, _ := AppendKey(nil, OrderKey(s, "x"))
+		if want := "\x00\x00" + string(rune(2+i)) + "\x00x\x00\x00\x00\x00"; !ok || string(k) != want || s.String() != word || Scopes()[i] != s {
+			t.Errorf("%s is scope %v, and saved as %q, want %q", word, s, k, want)
+		}
+	}
+	for _, word := range []string{"", "destination", "resumed"} {
+		if s, ok := ParseScope(word); ok {
+			t.Errorf("%q is the scope %v", word, s)
+		}
 	}
 }
 
@@ -124,6 +148,24 @@ func TestEnd(t *testing.T) {
 	}
 	if want := []string{"b.test", "a.test"}; !slices.Equal(order, want) || table.Len() != 1 || table.Next() != mail.Never {
 		t.Errorf("ended %v, want %v; %d are left", order, want, table.Len())
+	}
+	table.Check()
+}
+
+// An order ends at its time, or never by itself; and one that a clock which was ahead has made lasts for
+// as long as it was meant to.
+func TestEndOfOrders(t *testing.T) {
+	table := NewOrders()
+	table.Put(OrderKey(Domain, "a.test"), order(0, time.Hour))
+	forever := order(0, time.Hour)
+	forever.Order.Until = mail.Never
+	table.Load([]Known{{OrderKey(Tenant, "jo"), forever}, {OrderKey(Site, "b.test"), order(100*time.Hour, 102*time.Hour)}, {OrderKey(Site, "c.test"), order(-2*time.Hour, -time.Hour)}}, at(0))
+	var ended []string
+	for k, was, ok := table.End(at(3 * time.Hour)); ok; k, was, ok = table.End(at(3 * time.Hour)) {
+		ended = append(ended, fmt.Sprint(k.Scope, " ", k.Name, " ", was.Order.Until.Sub(at(0))))
+	}
+	if want := []string{"domain a.test 1h0m0s", "site b.test 2h0m0s"}; !slices.Equal(ended, want) || table.Len() != 1 {
+		t.Errorf("ended are %q, want %q; %d are left", ended, want, table.Len())
 	}
 	table.Check()
 }
@@ -288,6 +330,7 @@ func FuzzSaved(f *testing.F) {
 	value, _ := AppendRecord(nil, r)
 	f.Add(key, value)
 	f.Add([]byte("\x00\x00\x01a\x00b\x00\x00\x00\x00"), []byte(`1 lower 5 7 1 0 0 "r"`))
+	f.Add([]byte("\x00\x00\x06\x00jo\x00\x00\x00\x00"), []byte(`1 order 5 9223372036854775807 "" "because"`))
 	f.Add([]byte("\x00\x00"), []byte(`1 rest 5 9223372036854775807 0 0 0 0 "" "" ""`))
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		k, err := ParseKey(key)
@@ -309,7 +352,7 @@ func FuzzSaved(f *testing.F) {
 			table := newTable(1)
 			table.Load([]Known{{k, r}}, now)
 			table.Check()
-			if left := table.Get(k); left.Rest.Until != 0 && left.Rest.Until <= now || left.Lower.Until != 0 && left.Lower.Until <= now {
+			if left := table.Get(k); left.Rest.Until != 0 && left.Rest.Until <= now || left.Lower.Until != 0 && left.Lower.Until <= now || left.Order.Until != 0 && left.Order.Until <= now {
 				t.Fatalf("at %v %q is loaded as %+v", now, value, left)
 			}
 			for _, _, ok := table.End(now); ok; _, _, ok = table.End(now) {

@@ -13,8 +13,35 @@ const (
 	// Destination: one queue, which is what one transport has for one nexthop from one source
 	// with one demand of security.
 	Destination Scope = iota + 1
+	// What operators suspend: a nexthop or a set of MX hosts, the domain of a recipient's
+	// address, a transport, a source address by its name, a tenant in any class, and a class.
+	Site
+	Domain
+	Transport
+	Source
+	Tenant
+	Class
+	Resumed // mail has to be found that a suspension kept waiting
 	scopes
 )
+
+var scopeWords = [scopes]string{Destination: "destination", Site: "site", Domain: "domain", Transport: "transport", Source: "source", Tenant: "tenant", Class: "class", Resumed: "resumed"}
+
+// String returns the word that commands and views show.
+func (s Scope) String() string { return scopeWords[s] }
+
+// Scopes returns those that operators can suspend, in their order.
+func Scopes() []Scope { return []Scope{Site, Domain, Transport, Source, Tenant, Class} }
+
+// ParseScope reads the word of a scope that operators can suspend; false if there is none.
+func ParseScope(word string) (Scope, bool) {
+	for _, s := range Scopes() {
+		if word == scopeWords[s] {
+			return s, true
+		}
+	}
+	return 0, false
+}
 
 // A Key identifies the mail to which a measure applies.
 type Key struct {
@@ -25,11 +52,22 @@ type Key struct {
 	Transport, Name, Nexthop, Source, Security string
 }
 
+// OrderKey returns the key of what an operator suspends, whose value is in Name and Nexthop.
+func OrderKey(s Scope, value string) Key { return Key{Scope: s, Name: value, Nexthop: value} }
+
 // A Record holds the measures of one key, as a value that can be compared and saved. The zero Record
 // demands nothing, and is not kept.
 type Record struct {
 	Rest  Rest
 	Lower Lowering
+	Order Order // of all scopes but Destination
+}
+
+// An Order is an operator's. The zero Order is none.
+type Order struct {
+	By           string // the operator; "" if unknown
+	Reason       string
+	Since, Until mail.Instant // Never: until it is resumed
 }
 
 // A Rest means that no mail goes to the destination. The zero Rest is none.
@@ -55,22 +93,30 @@ const (
 	byMax     = 300
 )
 
+// ReasonMax and OperatorMax are the maximum lengths in bytes of an order's reason and its
+// operator's name.
+const (
+	ReasonMax   = reasonMax
+	OperatorMax = 100
+)
+
 // cut returns the record that is kept for r.
 func (r Record) cut() Record {
 	r.Rest.Reason.Text = mail.CutText(r.Rest.Reason.Text, reasonMax)
 	r.Rest.Reason.By = mail.CutText(r.Rest.Reason.By, byMax)
+	r.Order.Reason, r.Order.By = mail.CutText(r.Order.Reason, ReasonMax), mail.CutText(r.Order.By, OperatorMax)
 	return r
 }
 
 // end is when something of the record ends first; 0 if it demands nothing.
 func (r *Record) end() mail.Instant {
-	switch {
-	case r.Rest.Until == 0:
-		return r.Lower.Until
-	case r.Lower.Until == 0:
-		return r.Rest.Until
+	first := mail.Instant(0)
+	for _, until := range [...]mail.Instant{r.Rest.Until, r.Lower.Until, r.Order.Until} {
+		if until != 0 && (first == 0 || until < first) {
+			first = until
+		}
 	}
-	return min(r.Rest.Until, r.Lower.Until)
+	return first
 }
 
 // over returns what remains of the record at an instant.
@@ -81,6 +127,9 @@ func (r Record) over(now mail.Instant) Record {
 	if r.Lower.Until <= now {
 		r.Lower = Lowering{}
 	}
+	if r.Order.Until <= now {
+		r.Order = Order{}
+	}
 	return r
 }
 
@@ -89,6 +138,7 @@ func (r Record) over(now mail.Instant) Record {
 func (r Record) clamped(now mail.Instant) Record {
 	clamp(&r.Rest.Since, &r.Rest.Until, now)
 	clamp(&r.Lower.Since, &r.Lower.Until, now)
+	clamp(&r.Order.Since, &r.Order.Until, now)
 	return r
 }
 

@@ -93,7 +93,8 @@ func (t *Table) Load(records []Known, now mail.Instant) (taken []Key) {
 //
 //	1 rest 1767322800000000000 1767344400000000000 421 4.7.28 "slow" "too fast" "mx.example.net[192.0.2.1]"
 //
-// and can be read in a dump of the store: its format, then what is demanded. Both have one form only.
+// and can be read in a dump of the store: its format, then what is demanded. Of an order it has
+// "order", its beginning and its end, and the operator and the reason. Both have one form only.
 const (
 	keyMark = 0
 	format  = "1"
@@ -146,6 +147,9 @@ func ParseKey(b []byte) (Key, error) {
 	if k.Nexthop == "" {
 		k.Nexthop = k.Name
 	}
+	if k.Scope != Destination && k != OrderKey(k.Scope, k.Name) || (k.Name == "") != (k.Scope == Resumed) && k.Scope != Destination {
+		return Key{}, bad
+	}
 	return k, nil
 }
 
@@ -162,6 +166,11 @@ func AppendRecord(b []byte, r Record) ([]byte, bool) {
 		to = append(to, " lower"...)
 		to = numbers(to, int64(r.Since), int64(r.Until), int64(r.Concurrency), int64(r.Count), int64(r.Per))
 		to = texts(to, r.Rule)
+	}
+	if r := &r.Order; r.Until != 0 {
+		to = append(to, " order"...)
+		to = numbers(to, int64(r.Since), int64(r.Until))
+		to = texts(to, r.By, r.Reason)
 	}
 	if len(to)-len(b) > RecordMax {
 		return b, false
@@ -206,6 +215,11 @@ func ParseRecord(b []byte) (Record, error) {
 			v.Rule = p.text()
 			p.span(v.Since, v.Until)
 			p.bad = p.bad || (v.Count > 0) != (v.Per > 0) || v.Concurrency == 0 && v.Count == 0
+		case "order":
+			v := &r.Order
+			v.Since, v.Until = mail.Instant(p.number()), mail.Instant(p.number())
+			v.By, v.Reason = p.text(), p.text()
+			p.span(v.Since, v.Until)
 		default:
 			p.bad = true
 		}

@@ -10,8 +10,12 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Limit is the maximum number of records, which take ten megabytes at most.
-const Limit = 10_000
+// Limit is the maximum number of records, which take ten megabytes at most. OrderLimit is that
+// of operators' orders, which the caller must not exceed.
+const (
+	Limit      = 10_000
+	OrderLimit = 1000
+)
 
 // A Table has the records of all keys. It belongs to one goroutine.
 type Table struct {
@@ -44,6 +48,9 @@ func (byEnd) Slot(e *entry) *minheap.Slot { return &e.slot }
 
 // New returns an empty table.
 func New() *Table { return newTable(Limit) }
+
+// NewOrders returns an empty table for orders: OrderLimit of them, and a record of the scope Resumed.
+func NewOrders() *Table { return newTable(OrderLimit + 1) }
 
 func newTable(limit int) *Table { return &Table{limit: limit, entries: make(map[Key]*entry)} }
 

@@ -20,15 +20,29 @@ func (w *World) Save() {
 	if w.feed == nil {
 		w.feed = w.Core.NewHostFeed()
 	}
-	for records := w.feed.Changes(nil, 100); len(records) > 0; records = w.feed.Changes(nil, 100) {
-		for _, r := range records {
-			if len(r.Value) == 0 {
-				delete(w.saved, string(r.Key))
-			} else {
-				w.saved[string(r.Key)] = r.Value
-			}
+	for records := w.changes(); len(records) > 0; records = w.changes() {
+		w.keep(records)
+	}
+}
+
+func (w *World) keep(records []mail.HostRecord) {
+	for _, r := range records {
+		if len(r.Value) == 0 {
+			delete(w.saved, string(r.Key))
+		} else {
+			w.saved[string(r.Key)] = r.Value
 		}
 	}
+}
+
+func (w *World) changes() []mail.HostRecord { return w.feed.Orders(w.feed.Changes(nil, 100)) }
+
+// SaveOrders saves what has changed of operators' suspensions, as a host does before it answers.
+func (w *World) SaveOrders() {
+	if w.feed == nil {
+		w.feed = w.Core.NewHostFeed()
+	}
+	w.keep(w.feed.Orders(nil))
 }
 
 // learn gives a core that has been started what was saved.

@@ -62,6 +62,9 @@ import (
 //	flush                       retry everything
 //	warmup SOURCE [day=N|order=pause|resume|reset] [site=S]
 //	                            an operator's order; without one, where the source's sites are
+//	suspend SCOPE VALUE [for=TIME] [by=WHO] [reason=TEXT]
+//	resume SCOPE VALUE          an operator's orders, which are saved; SCOPE is site, domain, transport, source, tenant or class
+//	suspensions                 those in force
 //	halt                        start nothing new
 //	save                        warm-ups and measures are saved, and what changes of hosts from now on
 //	crash [rules=LIST] [after=TIME]
@@ -176,6 +179,8 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.advance(tb, l)
 	case "hold", "release", "drop", "retry", "flush", "halt":
 		s.operate(tb, l)
+	case "suspend", "resume", "suspensions":
+		s.suspension(tb, l)
 	case "warmup":
 		s.warmup(tb, l)
 	case "worked":

@@ -64,8 +64,10 @@ type World struct {
 	Measure func() *mail.Measure
 	// Rules, if not nil, are the rules on replies that there are when a core is started anew.
 	Rules []string
-	feed  *qmgr.HostFeed
-	saved map[string][]byte
+	// Suspended is until when an operator has suspended something.
+	Suspended map[Suspended]mail.Instant
+	feed      *qmgr.HostFeed
+	saved     map[string][]byte
 	// CheckEvery is the number of Steps that are made for each check of the core's invariants,
 	// which takes linear time; 0 checks after every Step.
 	CheckEvery int
@@ -111,7 +113,7 @@ func New(cfg qmgr.Config, seed uint64) (*World, error) {
 	w := &World{Core: core, Now: mail.Instant(0).Add(1000e9),
 		Messages: make(map[mail.QueueID]*Message), Gone: make(map[mail.QueueID]*Message),
 		Routes: make(map[string]mail.Route), Lookups: make(map[string]mail.Route), Credentials: make(map[mail.Address]string), Trouble: make(map[mail.QueueID]qmgr.Trouble), ReportTrouble: make(map[mail.QueueID]qmgr.Trouble),
-		Conns: make(map[qmgr.ConnID]*Connection), Zones: make(map[string]Zone), Verifying: make(map[qmgr.VerificationID]bool), saved: make(map[string][]byte)}
+		Conns: make(map[qmgr.ConnID]*Connection), Zones: make(map[string]Zone), Verifying: make(map[qmgr.VerificationID]bool), saved: make(map[string][]byte), Suspended: make(map[Suspended]mail.Instant)}
 	w.Routes["nowhere.test"] = mail.Route{Reply: mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 2}, Text: "no such domain"}}
 	w.Step(qmgr.Wake{})
 	return w, nil
@@ -170,6 +172,9 @@ func (w *World) Step(ev qmgr.Event) {
 			continue
 		case qmgr.Deliver:
 			w.checkDeliver(a)
+			w.checkSuspended(&a.Delivery)
+		case qmgr.Send:
+			w.checkSuspended(&a.Delivery)
 		}
 		if !w.connecting(a) {
 			w.Outstanding = append(w.Outstanding, a)
