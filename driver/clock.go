@@ -6,6 +6,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
 )
 
 // A clock gives the core a time that never goes back. It follows the wall clock
@@ -158,9 +159,8 @@ func (d *Driver) findFarDue(ctx context.Context, horizon mail.Instant) (at mail.
 	buckets := []mail.Cursor{{}}
 	for len(buckets) > 0 {
 		for _, b := range buckets {
-			f, err := d.ports.Spool.Fetch(ctx, mail.AreaDeferred, mail.Cursor{Bucket: b.Bucket, Due: horizon}, mail.Never, 1)
-			if err != nil || len(f.Cursors) > 0 {
-				return append(f.Cursors, at)[0], err == nil, err
+			if at, found, err = d.farDueIn(ctx, b.Bucket, horizon); found || err != nil {
+				return at, found, err
 			}
 		}
 		last := mail.Cursor{Bucket: buckets[len(buckets)-1].Bucket}
@@ -171,4 +171,35 @@ func (d *Driver) findFarDue(ctx context.Context, horizon mail.Instant) (at mail.
 		buckets = f.Buckets
 	}
 	return at, false, nil
+}
+
+const (
+	// farDuePages is the number of pages of farDuePage messages in which farDueIn looks for a
+	// message that no suspension keeps.
+	farDuePages = 16
+	farDuePage  = 256
+)
+
+// farDueIn looks for one in a bucket. What an operator's suspension keeps may be due as late as it
+// expires. Where there is more of that than some pages, only what is due later still is found.
+func (d *Driver) farDueIn(ctx context.Context, bucket mail.Bucket, horizon mail.Instant) (at mail.Cursor, found bool, err error) {
+	from := mail.Cursor{Bucket: bucket, Due: horizon}
+	for page := 0; ; page++ {
+		if page == farDuePages {
+			from = mail.Cursor{Bucket: bucket, Due: max(from.Due, horizon.Add(d.lifetime))}
+		}
+		f, err := d.ports.Spool.Fetch(ctx, mail.AreaDeferred, from, mail.Never, farDuePage)
+		if err != nil {
+			return at, false, err
+		}
+		for _, c := range f.Cursors {
+			if !intake.Marked(c.Due) || c.Due > horizon.Add(d.lifetime) {
+				return c, true, nil
+			}
+		}
+		if !f.More || page == farDuePages {
+			return at, false, nil
+		}
+		from = f.Next
+	}
 }

@@ -350,6 +350,26 @@ func (c *cellar) SaveHosts(_ context.Context, records []mail.HostRecord) error {
 	return nil
 }
 
+// SaveOrders keeps them among the records, where their keys are apart.
+func (c *cellar) SaveOrders(ctx context.Context, records []mail.HostRecord) error {
+	return c.SaveHosts(ctx, records)
+}
+
+// get returns what is saved under a key, and all everything that is.
+func (c *cellar) get(key []byte) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.records[string(key)]
+}
+
+func (c *cellar) all() map[string][]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.records)
+}
+
+func (c *cellar) LoadOrders(context.Context, int, func(mail.HostRecord)) error { return nil }
+
 func (c *cellar) LoadHosts(_ context.Context, most int, visit func(mail.HostRecord)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -119,9 +119,11 @@ type Driver struct {
 	reads     chan readTask
 	reports   chan mail.QueueID
 	hosts     hostSaves
+	orders    orderSaves
 	behind    atomic.Bool
 	flowDelay atomic.Int64
 	grace     time.Duration
+	lifetime  time.Duration // the longest for which a suspension has mail put off
 	readers   int
 	reporters int
 	atRest    chan struct{} // closed when Run has returned: the core has no owner any more
@@ -163,6 +165,7 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core, trace: cfg.Trace,
 		grace: cfg.Grace, readers: cfg.Readers, reporters: cfg.Reporters,
 		reads: make(chan readTask), reports: make(chan mail.QueueID), hosts: newHostSaves(core.NewHostFeed(), cfg.Qmgr.Hosts.HostLimit+cfg.Qmgr.Warmup.RecordLimit()+measure.Limit), atRest: make(chan struct{})}
+	d.orders = orderSaves{wakeup: make(chan struct{}, 1), last: make(chan struct{}), atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
 	d.deadline.Store(int64(cfg.Qmgr.VerifyDeadline))
 	d.deliveries = newPool(d.deliver)
@@ -173,6 +176,7 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	d.verifying = make(map[qmgr.VerificationID]chan<- mail.Reply)
 	backoff := cfg.Qmgr.Backoff
 	d.clock.shortest, d.clock.longest = backoff.MinimalBackoffTime, max(backoff.MinimalBackoffTime, backoff.MaximalBackoffTime)
+	d.lifetime = max(backoff.MaximalQueueLifetime, 24*time.Hour)
 	d.clock.resume(cfg.Since, backoff.MaximalQueueLifetime)
 	if err := d.trace.Begin(d.clock.now(), cfg.Seed, cfg.Qmgr); err != nil {
 		return nil, fmt.Errorf("driver: %w", err)
@@ -202,6 +206,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		wg.Go(func() { d.report(work) })
 	}
 	wg.Go(func() { d.saveHosts(work) })
+	wg.Go(func() { d.saveOrders(work) })
 	clean := false
 	defer func() { d.trace.End(clean) }() // also if the core panics
 
@@ -217,6 +222,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.step(qmgr.Halt{})
 	d.finish(cutOff)
 	d.saveLastHosts(work)
+	d.saveLastOrders(work)
 	stopWork()
 	d.deliveries.stop()
 	d.lookups.stop()
@@ -249,6 +255,7 @@ func (d *Driver) own(stop <-chan struct{}) {
 				return
 			case <-save.C:
 				d.changedHosts(save)
+				d.changedOrders(nil)
 			default:
 			}
 			continue
@@ -260,6 +267,7 @@ func (d *Driver) own(stop <-chan struct{}) {
 			d.step(qmgr.Wake{})
 		case <-save.C:
 			d.changedHosts(save)
+			d.changedOrders(nil)
 		case d.readsOut() <- d.nextRead():
 			d.readQueue = d.readQueue[1:]
 		case d.reportsOut() <- d.nextReport():

@@ -7,6 +7,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 )
 
 const (
@@ -47,6 +48,12 @@ func (d *Driver) loadHosts(ctx context.Context, most int) {
 	})
 	if err != nil {
 		d.log.Warn("cannot read saved host records; they will be learned again", "error", err)
+	}
+	err = d.ports.Hosts.LoadOrders(ctx, measure.OrderLimit+1, func(r mail.HostRecord) {
+		ev.Hosts = append(ev.Hosts, mail.HostRecord{Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value)})
+	})
+	if err != nil {
+		d.log.Error("cannot read saved suspensions: what was suspended is delivered; suspend it again", "error", err)
 	}
 	if len(ev.Hosts) > 0 {
 		d.step(ev)

@@ -28,6 +28,7 @@
 //	h 255 due ID the same of the hold area, of what is removed at due
 //	k KEY        the record of a host (SaveHosts)
 //	l KEY        the record of what a tenant has sent (SaveRates)
+//	o KEY        the record of an operator's order about something that need not have mail (SaveOrders)
 //	w ID         recipients have been written ahead of the commit of a draft
 //	g KIND       an index is being rebuilt
 //	q            what is counted, and whether that is complete

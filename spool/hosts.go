@@ -33,16 +33,23 @@ const (
 // Records that are too long are not stored, and named in the error; the others are.
 // While new mail is refused it stores none and returns ErrFull.
 func (s *Spool) SaveHosts(ctx context.Context, records []mail.HostRecord) error {
-	return s.saveRecords(ctx, keyHost, records)
+	return s.saveRecords(ctx, keyHost, records, pebble.NoSync)
 }
 
 // SaveRates is SaveHosts for records of what tenants have sent. They are as little
 // worth: what is lost is counted anew.
 func (s *Spool) SaveRates(ctx context.Context, records []mail.HostRecord) error {
-	return s.saveRecords(ctx, keyRate, records)
+	return s.saveRecords(ctx, keyRate, records, pebble.NoSync)
 }
 
-func (s *Spool) saveRecords(ctx context.Context, kind byte, records []mail.HostRecord) error {
+// SaveOrders is SaveHosts for records of operators' orders, such as suspensions, which are worth more: they
+// are durable when it returns nil, and are stored while new mail is refused, too, as long as
+// there is room for reports.
+func (s *Spool) SaveOrders(ctx context.Context, records []mail.HostRecord) error {
+	return s.saveRecords(ctx, keyOrder, records, pebble.Sync)
+}
+
+func (s *Spool) saveRecords(ctx context.Context, kind byte, records []mail.HostRecord, sync *pebble.WriteOptions) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -51,10 +58,10 @@ func (s *Spool) saveRecords(ctx context.Context, kind byte, records []mail.HostR
 	for i := range records {
 		size += int64(len(records[i].Key) + len(records[i].Value))
 	}
-	if err := s.room.admit(false, size); err != nil {
+	if err := s.room.admit(kind == keyOrder, size); err != nil {
 		return fmt.Errorf("spool: save %s: %w", recordName(kind), err)
 	}
-	w := hostWriter{s: s, kind: kind, b: s.db.NewBatch()}
+	w := hostWriter{s: s, kind: kind, b: s.db.NewBatch(), sync: sync}
 	defer w.b.Close()
 	var tooLong []error
 	for _, r := range records {
@@ -83,10 +90,18 @@ func (s *Spool) LoadRates(ctx context.Context, most int, visit func(mail.HostRec
 	return s.loadRecords(ctx, keyRate, most, visit)
 }
 
+// LoadOrders is LoadHosts for the records of SaveOrders.
+func (s *Spool) LoadOrders(ctx context.Context, most int, visit func(mail.HostRecord)) error {
+	return s.loadRecords(ctx, keyOrder, most, visit)
+}
+
 // recordName names records of a kind.
 func recordName(kind byte) string {
-	if kind == keyRate {
+	switch kind {
+	case keyRate:
 		return "rates"
+	case keyOrder:
+		return "orders"
 	}
 	return "hosts"
 }
@@ -96,7 +111,7 @@ func (s *Spool) loadRecords(ctx context.Context, kind byte, most int, visit func
 		return err
 	}
 	defer s.leave()
-	l := hostLoad{s: s, kind: kind, most: most, visit: visit, waste: hostWriter{s: s, kind: kind, b: s.db.NewBatch()}}
+	l := hostLoad{s: s, kind: kind, most: most, visit: visit, waste: hostWriter{s: s, kind: kind, b: s.db.NewBatch(), sync: pebble.NoSync}}
 	defer l.waste.b.Close()
 	err := l.run(ctx)
 	if err != nil && isDamage(err) {
@@ -181,6 +196,7 @@ type hostWriter struct {
 	kind byte
 	b    *pebble.Batch
 	key  []byte
+	sync *pebble.WriteOptions
 }
 
 func (w *hostWriter) add(r mail.HostRecord) error {
@@ -201,7 +217,7 @@ func (w *hostWriter) add(r mail.HostRecord) error {
 	return nil
 }
 
-// flush writes the batch to the store. It becomes durable with the next sync of the
+// flush writes the batch to the store. Without a sync it becomes durable with the next one of the
 // log, which every commit of mail causes.
 func (w *hostWriter) flush() error {
 	if w.b.Empty() {
@@ -209,7 +225,7 @@ func (w *hostWriter) flush() error {
 	}
 	size := w.b.Len()
 	defer w.s.dieOfPanic()
-	if err := w.b.Commit(pebble.NoSync); err != nil {
+	if err := w.b.Commit(w.sync); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	w.s.room.spend(int64(size))

@@ -328,3 +328,36 @@ func BenchmarkLoadHosts(b *testing.B) {
 		}
 	}
 }
+
+// An operator's order is on disk when its save returns, and is saved while new mail is refused, too: a crash at
+// any time after it loses nothing. Records of hosts are not theirs.
+func TestOrdersSurviveACrash(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	cfg := small(fs)
+	s := open(t, cfg)
+	save := func(i, v int) {
+		t.Helper()
+		if err := s.SaveOrders(ctxTest, []mail.HostRecord{hostRecord(i, v)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(1, 1)
+	save(2, 1)
+	save(1, 2)
+	if err := s.SaveOrders(ctxTest, []mail.HostRecord{{Key: hostRecord(2, 1).Key}}); err != nil {
+		t.Fatal(err)
+	}
+	saveHosts(t, s, hostRecord(3, 1))
+	crashed := mustOpen(t, small(fs.CrashClone(vfs.CrashCloneCfg{})))
+	defer crashed.Close()
+	got := make(map[string]string)
+	if err := crashed.LoadOrders(ctxTest, 10, func(r mail.HostRecord) { got[string(r.Key)] = string(r.Value) }); err != nil {
+		t.Fatal(err)
+	}
+	if want := hostRecord(1, 2); len(got) != 1 || got[string(want.Key)] != string(want.Value) {
+		t.Errorf("after a crash: %q", got)
+	}
+	if got := hosts(t, crashed); len(got) != 0 {
+		t.Errorf("records of hosts: %q", got)
+	}
+}

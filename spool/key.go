@@ -17,6 +17,7 @@ const (
 	keyIncoming   = 'i'
 	keyHost       = 'k'
 	keyRate       = 'l'
+	keyOrder      = 'o'
 	keyEnvelope   = 'm'
 	keyNextID     = 'n'
 	keyTally      = 'p'

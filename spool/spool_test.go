@@ -300,7 +300,7 @@ func checkNoRemains(t testing.TB, s *Spool) {
 		k := it.Key()
 		var id mail.QueueID
 		switch k[0] {
-		case keyFormat, keyNextID, keyHost, keyReindex, keyCount, keyTally, keyRate:
+		case keyFormat, keyNextID, keyHost, keyReindex, keyCount, keyTally, keyRate, keyOrder:
 			continue
 		case keyIncoming:
 			at, _ := parseIndexKey(mail.AreaIncoming, k)

@@ -1,0 +1,99 @@
+package driver_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
+)
+
+// An order is on disk when its answer comes, long before records are saved at their interval, so a
+// process that is killed then knows it. One that cannot be saved is in force, says so, and is saved when the
+// disk has room again; the latest order counts.
+func TestSuspensionsAreSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cellar{records: make(map[string][]byte)}
+		w := newWorld()
+		d, stop := newTown().drives(t, w, c, 0)
+		a := qmgr.Suspend{Scope: measure.Domain, Value: "a.test", By: "jo", Reason: "first"}
+		done, err := d.Suspend(t.Context(), a)
+		if err != nil || done.Is.Reason != "first" || done.Was.Until != 0 || done.Known {
+			t.Fatalf("suspended: %+v, %v", done, err)
+		}
+		saved := func() (reason string) {
+			key, _ := measure.AppendKey(nil, measure.OrderKey(measure.Domain, "a.test"))
+			r, err := measure.ParseRecord(c.get(key))
+			if err == nil {
+				reason = r.Order.Reason
+			}
+			return reason
+		}
+		if saved() != "first" {
+			t.Error("the order is not saved when it is answered")
+		}
+		killed := &cellar{records: c.all()}
+
+		c.fail(errors.New("no room"))
+		a.Reason = "second"
+		if done, err := d.Suspend(t.Context(), a); !errors.Is(err, driver.ErrUnsaved) || done.Is.Reason != "second" || done.Was.Reason != "first" {
+			t.Errorf("not saved: %+v, %v", done, err)
+		}
+		a.Reason = "third"
+		if _, err := d.Suspend(t.Context(), a); !errors.Is(err, driver.ErrUnsaved) {
+			t.Errorf("not saved: %v", err)
+		}
+		c.fail(nil)
+		time.Sleep(10 * time.Second)
+		if saved() != "third" {
+			t.Errorf("when there is room again, %q is saved", saved())
+		}
+		if done, err := d.Resume(t.Context(), qmgr.Resume{Scope: measure.Domain, Value: "a.test"}); err != nil || done.Was.Reason != "third" || done.Is.Until != 0 || saved() != "" {
+			t.Errorf("resumed: %+v, %v; saved is %q", done, err, saved())
+		}
+		stop()
+		if _, err := d.Suspend(t.Context(), a); !errors.Is(err, driver.ErrStopping) {
+			t.Errorf("after the stop: %v", err)
+		}
+
+		d, stop = newTown().drives(t, newWorld(), killed, 0)
+		if list, err := d.Suspensions(t.Context()); err != nil || len(list) != 1 || list[0].Value != "a.test" || list[0].Until != mail.Never {
+			t.Errorf("after a kill: %+v, %v", list, err)
+		}
+		stop()
+	})
+}
+
+// Mail that suspensions keep is due in days. It is no sign of a clock that was ahead, which would have all
+// mail tried at each start; mail behind it may be.
+func TestSuspendedMailIsNotFarDue(t *testing.T) {
+	for _, behind := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, log := newWorld(), &bytes.Buffer{}
+			now := mail.Instant(time.Now().UnixNano())
+			put := func(n int, due mail.Instant) {
+				w.store(mail.QueueID(n), "a@a.test")
+				w.messages[mail.QueueID(n)].place = mail.Place{Area: mail.AreaDeferred, Due: due}
+			}
+			for i := range 5000 {
+				put(1+i, now.Add(4*24*time.Hour)/1e6*1e6+1+mail.Instant(i)*1e6)
+			}
+			if behind {
+				put(6000, now.Add(1000*time.Hour))
+			}
+			_, stop := newTown().drives(t, w, nil, 0, func(cfg *driver.Config) { cfg.Log = slog.New(slog.NewTextHandler(log, nil)) })
+			time.Sleep(time.Second)
+			if found := strings.Contains(log.String(), "due far in the future"); found != behind {
+				t.Errorf("all mail is tried: %t\n%s", found, log.String())
+			}
+			stop()
+		})
+	}
+}
