@@ -28,9 +28,11 @@ const (
 	WaitRoom    Wait = "room"    // room in core: it is new or due
 	WaitParked  Wait = "parked"  // the reason in WaitReason, after which it enters core
 	WaitBackoff Wait = "backoff" // its next attempt, at Due
-	WaitRelease Wait = "release" // an operator's release
-	WaitDate    Wait = "date"    // the date at Until, until which its sender has it kept (RFC 4865)
-	WaitRepair  Wait = "repair"  // an operator's attention: it is damaged
+	// WaitSuspended means the end of an operator's suspension, in WaitReason.
+	WaitSuspended Wait = "suspended"
+	WaitRelease   Wait = "release" // an operator's release
+	WaitDate      Wait = "date"    // the date at Until, until which its sender has it kept (RFC 4865)
+	WaitRepair    Wait = "repair"  // an operator's attention: it is damaged
 )
 
 // A Filter selects the messages that meet all of its conditions. A condition with several
@@ -80,7 +82,7 @@ type Summary struct {
 	State       State       `json:"state" enum:"active,incoming,deferred,hold,corrupt" doc:"active: in core; otherwise the area it rests in."`
 	Area        string      `json:"area" enum:"incoming,deferred,hold,corrupt" doc:"Where it rests on disk."`
 	InCore      *bool       `json:"in_core,omitempty" doc:"Whether the scheduler holds it for delivery; absent if the core did not answer in time."`
-	Wait        Wait        `json:"wait" enum:"core,room,parked,backoff,release,date,repair" doc:"What it waits for. core: its turn among the mail in core; room: room in core; parked: the end of the condition in wait_reason, before it enters core; backoff: its next attempt; release: an operator's release; date: the date in held_until, which its sender has named; repair: an operator's attention to damage."`
+	Wait        Wait        `json:"wait" enum:"core,room,parked,backoff,suspended,release,date,repair" doc:"What it waits for. core: its turn among the mail in core; room: room in core; parked: the end of the condition in wait_reason, before it enters core; backoff: its next attempt; suspended: the end of the suspension in wait_reason; release: an operator's release; date: the date in held_until, which its sender has named; repair: an operator's attention to damage."`
 	Sender      string      `json:"sender" doc:"The envelope sender; empty is the null sender."`
 	Class       string      `json:"class,omitempty" doc:"The class; absent if the message was accepted by a version without classes."`
 	Tenant      string      `json:"tenant,omitempty" doc:"The tenant, likewise."`
@@ -92,7 +94,7 @@ type Summary struct {
 	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: time of the next attempt."`
 	Until       *time.Time  `json:"held_until,omitempty" doc:"Held, but not by an operator: time of its removal; or, if wait is date, of its first attempt."`
 	Deliveries  int         `json:"deliveries,omitempty" doc:"In core: transactions under way."`
-	WaitReason  *WaitReason `json:"wait_reason,omitempty" doc:"In core: why its recipients wait for the first destination that has any waiting. Parked: why it does not enter core."`
+	WaitReason  *WaitReason `json:"wait_reason,omitempty" doc:"In core: why its recipients wait for the first destination that has any waiting. Parked or suspended: why it does not enter core."`
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or in the corrupt area; otherwise the last reply for its first waiting recipient, or for its first recipient if none waits."`
 	ReplyClass  string      `json:"reply_class,omitempty" doc:"The class of that reply (docs/replies.md)."`
 	Damage      string      `json:"damage,omitempty" doc:"What part of the message cannot be read; the other fields may then be incomplete."`
@@ -191,6 +193,7 @@ type Status struct {
 	// kind damaged stays until the file that it names is removed.
 	Connections ConnectionsStatus `json:"connections"`
 	Intake      *IntakeStatus     `json:"intake,omitempty"`
+	Suspensions []Suspension      `json:"suspensions,omitempty" doc:"What operators have suspended."`
 	Alarms      []Alarm           `json:"alarms,omitempty" doc:"Conditions that need an operator's attention."`
 }
 

@@ -34,6 +34,8 @@ type Config struct {
 
 	// Configuration shows the host's configuration and reads it again; nil: neither.
 	Configuration Configuration
+	// Suspender carries out orders about suspensions; nil: there are none.
+	Suspender Suspender
 
 	// Monitoring answers GET requests for /metrics, /healthz and /readyz; nil: nobody does.
 	Monitoring http.Handler

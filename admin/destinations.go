@@ -51,9 +51,13 @@ func (s *Server) destinations(ctx context.Context, in *destinationsInput) (*dest
 			page.States[qmgr.Condition(c).String()] = n
 		}
 	}
+	suspended := s.inForce(ctx)
 	for i := range list.Destinations {
-		page.Destinations = append(page.Destinations, destinationOf(&list.Destinations[i]))
+		d := destinationOf(&list.Destinations[i])
+		d.Suspended = ofDestination(suspended, &d)
+		page.Destinations = append(page.Destinations, d)
 	}
+	page.Suspensions = suspensionsOf(suspended, nil)
 	if n := len(list.Destinations); list.More && n > 0 {
 		page.Next = placeText(list.Destinations[n-1].Place())
 	}
@@ -127,7 +131,9 @@ func (s *Server) destination(ctx context.Context, in *destinationInput) (*destin
 			return nil, s.problem(ctx, fmt.Errorf("%w: %w", errCore, err))
 		}
 		if held {
-			return &destinationOutput{detailOfDestination(&view)}, nil
+			d := detailOfDestination(&view)
+			d.Suspended = ofDestination(s.inForce(ctx), &d.Destination)
+			return &destinationOutput{d}, nil
 		}
 	}
 	return nil, s.unknownDestination(ctx, in.Name)

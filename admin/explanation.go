@@ -74,16 +74,17 @@ var waitSentences = map[string]string{
 // remedies are what changes each wait. ID, KEY and PLACE stand for the queue ID, the
 // parameter and the destination.
 var remedies = map[string][]string{
-	codeReading:         {"nothing is needed: this takes milliseconds, or as long as the disk needs"},
-	codeRouting:         {"nothing is needed unless it lasts: then look at the name servers (dns.servers)"},
-	codeDelivering:      {"nothing is needed: the reply of the server ends it, or the timeout of the command it waits for"},
-	codeDeferring:       {"posthaste queue destinations PLACE shows why it cannot be reached", "posthaste queue flush ID tries it again at once"},
-	codeSettled:         {"nothing is needed"},
-	string(WaitRoom):    {"raise qmgr_message_active_limit or qmgr_message_recipient_limit if there is memory for more", "look at what fills the core: posthaste queue destinations"},
-	string(WaitBackoff): {"posthaste queue flush ID tries it now", "lower maximal_backoff_time to have such mail tried more often"},
-	string(WaitRelease): {"posthaste queue release ID"},
-	string(WaitDate):    {"posthaste queue release ID sends it now"},
-	string(WaitRepair):  {"posthaste queue show ID says what is damaged; posthaste queue release ID tries to read it again, posthaste queue drop ID removes it"},
+	codeReading:           {"nothing is needed: this takes milliseconds, or as long as the disk needs"},
+	codeRouting:           {"nothing is needed unless it lasts: then look at the name servers (dns.servers)"},
+	codeDelivering:        {"nothing is needed: the reply of the server ends it, or the timeout of the command it waits for"},
+	codeDeferring:         {"posthaste queue destinations PLACE shows why it cannot be reached", "posthaste queue flush ID tries it again at once"},
+	codeSettled:           {"nothing is needed"},
+	string(WaitRoom):      {"raise qmgr_message_active_limit or qmgr_message_recipient_limit if there is memory for more", "look at what fills the core: posthaste queue destinations"},
+	string(WaitSuspended): {"nothing else is needed if it has an end; until then, it expires like other mail"},
+	string(WaitBackoff):   {"posthaste queue flush ID tries it now", "lower maximal_backoff_time to have such mail tried more often"},
+	string(WaitRelease):   {"posthaste queue release ID"},
+	string(WaitDate):      {"posthaste queue release ID sends it now"},
+	string(WaitRepair):    {"posthaste queue show ID says what is damaged; posthaste queue release ID tries to read it again, posthaste queue drop ID removes it"},
 
 	qmgr.WaitStop.String():             {"the next start"},
 	qmgr.WaitTransportDead.String():    {"the cause in the log (msg=dead): a program or a socket that cannot be used", "posthaste queue flush tries it now; otherwise it is tried after transport_retry_time"},
@@ -167,12 +168,13 @@ func (s *Server) whyMessage(ctx context.Context, id, recipient string) (Explanat
 	if err != nil {
 		return Explanation{}, err
 	}
-	sum, err := s.summary(ctx, &m, 0)
+	sum, first, err := s.summary(ctx, &m, 0)
 	if err != nil {
 		return Explanation{}, s.problem(ctx, err)
 	}
 	core := &s.explain(ctx, []Message{m}, placesMax)[0]
 	sum.locate(&m, core, instant(time.Now()))
+	sum.suspended(s.inForce(ctx), first)
 	x := Explanation{Subject: "message " + sum.ID, More: core.view.More}
 	replies, settled, err := s.lastReplies(ctx, m.Envelope.ID, recipient)
 	if err != nil && !errors.Is(err, ErrDamaged) {
@@ -205,6 +207,8 @@ func (s *Server) messageParts(ctx context.Context, sum *Summary, core *whereabou
 		return []ExplanationPart{plain(codeSettled, nil, "")}
 	case sum.Wait == WaitParked:
 		return []ExplanationPart{s.part("", &qmgr.WaitReason{Kind: core.view.Parked}, "")}
+	case sum.Wait == WaitSuspended:
+		return []ExplanationPart{suspendedPart("", sum.WaitReason)}
 	case sum.Wait == WaitBackoff:
 		return []ExplanationPart{plain(string(WaitBackoff), sum.Due, "the time of its next attempt, which its last one has set")}
 	case sum.Wait == WaitDate:
@@ -247,6 +251,15 @@ func (s *Server) placePart(ctx context.Context, v *qmgr.PlaceView) ExplanationPa
 	if v.Sharing.Flows > 1 {
 		p.Ahead = append(p.Ahead, fmt.Sprintf("%d flows share the destination; its flow has %.1f %%, and at most %d deliveries of others start before its next one",
 			v.Sharing.Flows, float64(v.Sharing.Share)/10, v.Sharing.Turns))
+	}
+	return p
+}
+
+// suspendedPart says what an operator has suspended.
+func suspendedPart(place string, w *WaitReason) ExplanationPart {
+	p := ExplanationPart{Place: place, Code: w.Kind, Text: w.Text, At: w.Until, Remedies: []string{w.Command}}
+	if p.At != nil {
+		p.Basis = "the end of the suspension; its mail goes at once then"
 	}
 	return p
 }
@@ -319,10 +332,21 @@ func drainTime(v *qmgr.DestinationView, o *qmgr.WaitReason) (all time.Duration, 
 func (s *Server) whyDestination(ctx context.Context, name string) (Explanation, error) {
 	found, err := s.destination(ctx, &destinationInput{Name: name, Limit: 1})
 	if err != nil {
+		transport, nexthop, full := strings.Cut(name, ":")
+		if !full || strings.HasPrefix(name, "[") {
+			transport, nexthop = "", name
+		}
+		if v := ofDestination(s.inForce(ctx), &Destination{Transport: transport, Nexthop: strings.ToLower(nexthop)}); v != nil { // its mail has left the core
+			return Explanation{Subject: "destination " + name, Parts: []ExplanationPart{suspendedPart(name, suspensionReason(v))}}, nil
+		}
 		return Explanation{}, err
 	}
 	d := &found.Body
 	x := Explanation{Subject: "destination " + d.Name}
+	if v := ofDestination(s.inForce(ctx), &d.Destination); v != nil {
+		x.Parts = []ExplanationPart{suspendedPart(d.Name, suspensionReason(v))}
+		return x, nil
+	}
 	limited, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
 	v, held, err := s.scheduler.Destination(limited, d.Transport, d.Nexthop, 1)
@@ -367,6 +391,9 @@ func (s *Server) whyFlow(ctx context.Context, name string) (Explanation, error) 
 		return Explanation{}, huma.Error404NotFound("no flow " + clip(name) + " has mail in core, or had some lately")
 	}
 	f := &list.Flows[0]
+	if v := ofFlow(s.inForce(ctx), &Flow{Class: f.Flow.Class, Tenant: f.Flow.Tenant}); v != nil {
+		return Explanation{Subject: "flow " + f.Flow.Flow, Parts: []ExplanationPart{suspendedPart("", suspensionReason(v))}}, nil
+	}
 	x := Explanation{Subject: fmt.Sprintf("flow %s of tenant %s, class %s", f.Flow.Flow, f.Flow.Tenant, f.Flow.Class), More: f.More}
 	for i := range f.Places {
 		at := &f.Places[i]

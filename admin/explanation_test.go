@@ -32,7 +32,7 @@ func TestEveryWaitIsExplained(t *testing.T) {
 		body, _, _ = strings.Cut(body, "\n## ")
 		sections[code] = len(strings.TrimSpace(body))
 	}
-	known := []string{"room", "backoff", "release", "date", "repair", "settled", "reading", "routing", "delivering", "deferring"}
+	known := []string{"room", "backoff", "suspended", "release", "date", "repair", "settled", "reading", "routing", "delivering", "deferring"}
 	for _, kind := range qmgr.WaitKinds()[1:] {
 		known = append(known, kind.String())
 		o := qmgr.WaitReason{Kind: kind, Limit: 3, Rate: rate.Limit{N: 5, Per: time.Second}, Pause: time.Second, Hosts: conns.TierView{Hosts: 1, Full: 1}}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 )
 
 // FlowsMax is the maximum number of flows in one answer.
@@ -16,6 +17,8 @@ const FlowsMax = 1000
 type FlowPage struct {
 	Matched int    `json:"matched" doc:"Number of flows that match, including those that are not in the answer."`
 	Flows   []Flow `json:"flows" doc:"Those with the most waiting first."`
+	// Suspensions are those of classes and tenants.
+	Suspensions []Suspension `json:"suspensions,omitempty" doc:"The classes and tenants that operators have suspended."`
 }
 
 // A Flow is what the core has of one flow.
@@ -24,10 +27,11 @@ type Flow struct {
 	Tenant string `json:"tenant"`
 	Flow   string `json:"flow"`
 
-	Messages int    `json:"messages" doc:"In core."`
-	Waiting  int    `json:"waiting" doc:"Deliveries that wait for their turn."`
-	Busy     int    `json:"busy" doc:"Deliveries under way."`
-	Started  uint64 `json:"started" doc:"Deliveries started since the start of the daemon, or since the flow was forgotten because it was idle."`
+	Messages  int         `json:"messages" doc:"In core."`
+	Suspended *Suspension `json:"suspended,omitempty" doc:"The suspension of its class or tenant, if an operator has suspended it."`
+	Waiting   int         `json:"waiting" doc:"Deliveries that wait for their turn."`
+	Busy      int         `json:"busy" doc:"Deliveries under way."`
+	Started   uint64      `json:"started" doc:"Deliveries started since the start of the daemon, or since the flow was forgotten because it was idle."`
 	// The waits are between two powers of two of a millisecond; these are the upper ones.
 	WaitMedianMS int64 `json:"wait_p50_ms,omitempty" doc:"Median of the time between a message's coming into core and the start of a delivery, rounded up to a power of two."`
 	WaitP99MS    int64 `json:"wait_p99_ms,omitempty" doc:"The same for 99 of 100 deliveries."`
@@ -82,9 +86,13 @@ func (s *Server) flows(ctx context.Context, in *flowsInput) (*flowsOutput, error
 		return nil, s.problem(ctx, err)
 	}
 	page := FlowPage{Matched: list.Matched, Flows: make([]Flow, 0, len(list.Flows))}
+	suspended := s.inForce(ctx)
 	for i := range list.Flows {
-		page.Flows = append(page.Flows, flowOf(&list.Flows[i]))
+		f := flowOf(&list.Flows[i])
+		f.Suspended = ofFlow(suspended, &f)
+		page.Flows = append(page.Flows, f)
 	}
+	page.Suspensions = suspensionsOf(suspended, func(v *qmgr.SuspensionView) bool { return v.Scope == measure.Class || v.Scope == measure.Tenant })
 	return &flowsOutput{page}, nil
 }
 

@@ -40,9 +40,10 @@ func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	}
 	page := Page{Scanned: c.scanned, Next: next.String(), Messages: make([]Summary, 0, len(found)), Unread: c.unread}
 	cores := s.explain(ctx, found, 1)
+	suspended := s.inForce(ctx)
 	now := instant(time.Now())
 	for i := range found {
-		sum, err := s.summary(ctx, &found[i], in.Recipients)
+		sum, first, err := s.summary(ctx, &found[i], in.Recipients)
 		if errors.Is(err, ErrGone) {
 			continue
 		}
@@ -53,6 +54,7 @@ func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
 			page.Unread = append(page.Unread, unreadOf(found[i].Envelope.ID, err))
 		}
 		sum.locate(&found[i], &cores[i], now)
+		sum.suspended(suspended, first)
 		page.Messages = append(page.Messages, sum)
 	}
 	s.logUnread("list", page.Unread)
@@ -72,14 +74,15 @@ func (s *Server) logUnread(request string, unread []Unread) {
 }
 
 // summary returns the summary of a message without the core's part, with at most
-// recipients waiting recipients. With an error it contains what could be read.
-func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summary, error) {
+// recipients waiting recipients, and the first of the recipients that it could name. With an error it
+// contains what could be read.
+func (s *Server) summary(ctx context.Context, m *Message, recipients int) (sum Summary, first mail.Address, err error) {
 	e := &m.Envelope
 	if m.Damage != "" && e.Arrived == 0 {
 		known := *e
 		known.Arrived, e = known.ID.Time(), &known // the ID contains that time
 	}
-	sum := Summary{
+	sum = Summary{
 		ID: e.ID.String(), Area: m.Place.Area.String(), Sender: string(e.Sender), Size: e.Size,
 		Class: e.Flow.Class, Tenant: e.Flow.Tenant, Flow: e.Flow.Flow,
 		Arrived: wall(e.Arrived), Attempts: e.Attempts, LastAttempt: wallOrNil(e.LastAttempt),
@@ -94,17 +97,20 @@ func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summa
 	list, err := s.named(ctx, &sum, e.ID, max(recipients, 1))
 	switch {
 	case errors.Is(err, ErrDamaged):
-		return sum, nil
+		return sum, "", nil
 	case err != nil:
-		return sum, fmt.Errorf("read its recipients: %w", err)
+		return sum, "", fmt.Errorf("read its recipients: %w", err)
 	}
 	if sum.Reason == "" && len(list) > 0 {
 		sum.Reason, sum.ReplyClass = list[0].Outcome.Reply.String(), s.cfg.ReplyClass(list[0].Outcome.Reply)
 	}
+	if len(list) > 0 {
+		first = list[0].Recipient.Address
+	}
 	for i := range list[:min(len(list), recipients)] {
 		sum.Recipients = append(sum.Recipients, s.recipientOf(&list[i]))
 	}
-	return sum, nil
+	return sum, first, nil
 }
 
 // named returns the recipients that a summary names: the first that wait, or the

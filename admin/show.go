@@ -30,12 +30,13 @@ func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum, err := s.summary(ctx, &m, 0)
+	sum, first, err := s.summary(ctx, &m, 0)
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
 	core := &s.explain(ctx, []Message{m}, placesMax)[0]
 	sum.locate(&m, core, instant(time.Now()))
+	sum.suspended(s.inForce(ctx), first)
 	d := detailOf(sum, &m.Envelope)
 	d.Places, d.MorePlaces, d.Routing = messageDestinations(&core.view), core.view.More, core.view.Routing
 	d.Ordered = core.view.Ordered.String()

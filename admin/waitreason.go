@@ -12,10 +12,12 @@ import (
 // A WaitReason is the reason why mail is not being sent now: the first condition
 // that would have to change.
 type WaitReason struct {
-	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,destination-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-lookup,connecting,transaction,spread,turn,report-turn,lookups"`
+	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,destination-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-lookup,connecting,transaction,spread,turn,report-turn,lookups,suspended"`
 	Text  string     `json:"text" doc:"Description, without the time at which it ends."`
 	Key   string     `json:"key,omitempty" doc:"Full name of the configuration parameter that causes it, such as transport.smtp.destination_rate; its value may come from the parameter for all transports. Absent if no parameter causes it."`
 	Until *time.Time `json:"until,omitempty" doc:"When it ends, if that depends on time alone."`
+	// Command is that of the command line.
+	Command string `json:"command,omitempty" doc:"The command that ends it, of a suspension."`
 }
 
 // waitReasonOf describes a wait reason of a destination; nil if there is none.

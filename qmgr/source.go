@@ -8,6 +8,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
@@ -202,7 +203,7 @@ func boundTo(m *message, d *queue) bool {
 
 // noSource is why mail for a site waits whose pool has no source that can be used. It
 // begins with WarmupPrefix if the site only has to wait for the next day, and is a suspension's if
-// operators have suspended all of them.
+// operators have suspended some of them and the others, if there are any, have to wait for the next day.
 func (q *Qmgr) noSource(m *message, p *source.Pool, site string) mail.Reply {
 	var down, spent []string
 	var first suspension
@@ -223,8 +224,13 @@ func (q *Qmgr) noSource(m *message, p *source.Pool, site string) mail.Reply {
 			spent = append(spent, q.whySpent(warmup.Key{Source: s.Name, Site: site}))
 		}
 	}
-	if suspended == len(q.sources.members[p]) && suspended > 0 {
-		return first.reply()
+	if suspended > 0 && len(down) == 0 {
+		why := first.reply()
+		if len(spent) > 0 { // it goes when the day ends, or the suspension
+			q.noteSuspension(m, suspension{until: intake.MarkFrom(q.warmupDue())})
+			why.Text += "; " + strings.Join(spent, "; ")
+		}
+		return why
 	}
 	why := append(down, spent...)
 	text := strings.Join(why[:min(len(why), noSourceMax)], "; ")

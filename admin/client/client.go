@@ -214,6 +214,24 @@ func (c *Client) Warmup(ctx context.Context, source string, o admin.WarmupOrder)
 	return s, c.post(ctx, "/v1/sources/"+url.PathEscape(source)+"/warmup", o, &s)
 }
 
+// Suspensions returns what operators have suspended.
+func (c *Client) Suspensions(ctx context.Context) (admin.SuspensionPage, error) {
+	var page admin.SuspensionPage
+	return page, c.get(ctx, "/v1/suspensions", nil, &page)
+}
+
+// Suspend suspends something. When it returns nil, the order is in force and on disk.
+func (c *Client) Suspend(ctx context.Context, o admin.SuspendOrder) (admin.SuspensionOrdered, error) {
+	var done admin.SuspensionOrdered
+	return done, c.post(ctx, "/v1/suspensions", o, &done)
+}
+
+// Resume ends a suspension.
+func (c *Client) Resume(ctx context.Context, o admin.ResumeOrder) (admin.SuspensionOrdered, error) {
+	var done admin.SuspensionOrdered
+	return done, c.post(ctx, "/v1/suspensions/resume", o, &done)
+}
+
 // A Query selects the messages of a list.
 type Query struct {
 	admin.Filter

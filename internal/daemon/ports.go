@@ -313,3 +313,25 @@ func openContent(ctx context.Context, s *spool.Spool, id mail.QueueID) (io.ReadC
 	}
 	return io.NopCloser(bytes.NewReader(c.Bytes)), nil
 }
+
+// suspender is the administration's Suspender.
+type suspender struct{ driver *driver.Driver }
+
+func (s suspender) Suspend(ctx context.Context, o qmgr.Suspend) (admin.SuspensionChange, error) {
+	return suspensionChange(s.driver.Suspend(ctx, o))
+}
+
+func (s suspender) Resume(ctx context.Context, o qmgr.Resume) (admin.SuspensionChange, error) {
+	return suspensionChange(s.driver.Resume(ctx, o))
+}
+
+func (s suspender) Suspensions(ctx context.Context) ([]qmgr.SuspensionView, error) {
+	return s.driver.Suspensions(ctx)
+}
+
+func suspensionChange(c driver.Suspended, err error) (admin.SuspensionChange, error) {
+	if errors.Is(err, driver.ErrUnsaved) {
+		err = errors.Join(admin.ErrUnsaved, err)
+	}
+	return admin.SuspensionChange(c), err
+}

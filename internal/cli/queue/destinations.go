@@ -158,6 +158,9 @@ func hostsCell(h *admin.HostCounts) string {
 // whyLines returns what a destination's mail waits for, and its last failure.
 func whyLines(d *admin.Destination, now time.Time) []string {
 	var lines []string
+	if d.Suspended != nil {
+		lines = append(lines, suspensionText(d.Suspended, now))
+	}
 	if d.State == "dead" && d.Reason != "" {
 		lines = append(lines, human.Plain(d.Reason))
 		if d.Rule != "" {
@@ -195,6 +198,9 @@ func loweredText(d *admin.Destination, now time.Time) string {
 // waitReasonText returns what mail waits for, when that ends, and which parameter sets it.
 func waitReasonText(o *admin.WaitReason, now time.Time) string {
 	text := human.Plain(o.Text)
+	if o.Kind == "suspended" {
+		return text + suspendedUntil(o.Until, now) + "; " + human.Plain(o.Command)
+	}
 	if o.Until != nil {
 		text += ", next in " + human.Span(max(o.Until.Sub(now)+time.Second-1, 0)) // never sooner than it is
 	}
@@ -211,6 +217,7 @@ func (l *destinationLister) end(page *admin.DestinationPage, filtered bool) {
 		_ = l.flush() // the writer keeps its error
 		fmt.Fprintln(l.out)
 	}
+	writeSuspensions(l.out, page.Suspensions, l.now)
 	if page.Matched == 0 {
 		return
 	}

@@ -57,18 +57,20 @@ Mail that was not classified is in no flow.`,
 }
 
 func writeFlows(out *bufio.Writer, width int, page *admin.FlowPage) error {
+	now := time.Now()
 	t := newTable(out, width, []int{0, 1, 2}, "CLASS", "TENANT", "FLOW", "MESSAGES", "WAITING", "BUSY", "STARTED", "WAIT 50%", "WAIT 99%")
 	for i := range page.Flows {
 		f := &page.Flows[i]
 		cells := []string{human.Plain(f.Class), human.Plain(f.Tenant), human.Shorten(human.Plain(f.Flow), destinationMax), human.Number(f.Messages),
 			human.Number(f.Waiting), human.Number(f.Busy), human.Number(int(f.Started)), flowWait(f, f.WaitMedianMS), flowWait(f, f.WaitP99MS)}
-		if err := t.add(row{cells, flowLines(f)}); err != nil {
+		if err := t.add(row{cells, flowLines(f, now)}); err != nil {
 			return err
 		}
 	}
 	if page.Matched > 0 {
 		_ = t.flush() // the writer keeps its error
 	}
+	writeSuspensions(out, page.Suspensions, now)
 	switch n := len(page.Flows); {
 	case page.Matched == 0:
 		fmt.Fprintln(out, "No flows.")
@@ -90,7 +92,10 @@ func flowWait(f *admin.Flow, ms int64) string {
 }
 
 // flowLines returns where a flow's mail waits.
-func flowLines(f *admin.Flow) (lines []string) {
+func flowLines(f *admin.Flow, now time.Time) (lines []string) {
+	if f.Suspended != nil {
+		lines = append(lines, suspensionText(f.Suspended, now))
+	}
 	for i := range f.Destinations {
 		d := &f.Destinations[i]
 		line := fmt.Sprintf("%s waiting for %s", human.Number(d.Waiting), human.Plain(inWay(d.Name, d.Source, d.Security)))

@@ -331,6 +331,10 @@ func nextAttempt(m *admin.Summary, now time.Time) string {
 			return "in " + human.Age(m.WaitReason.Until.Sub(now))
 		}
 		return "now"
+	case admin.WaitSuspended:
+		if m.WaitReason != nil && m.WaitReason.Until != nil {
+			return "in " + human.Age(m.WaitReason.Until.Sub(now))
+		}
 	case admin.WaitDate:
 		if m.Until != nil {
 			return "in " + human.Age(m.Until.Sub(now))

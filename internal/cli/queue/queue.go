@@ -30,7 +30,7 @@ func NewCommand() *cobra.Command { return newQueueCommandAt(&socket.Finder{}) }
 // flags may change.
 func newQueueCommandAt(p *socket.Finder) *cobra.Command {
 	cmd := command.Group("queue", "Inspect and change the mail queue", "",
-		newListCommand(p), newCountCommand(p), newShowCommand(p), newStatusCommand(p), newDestinationsCommand(p), newFlowsCommand(p), newSourcesCommand(p), newWarmupCommand(p), newQuotasCommand(p), newTLSReportCommand(p), newHostsCommand(p), newShapeCommand(p))
+		newListCommand(p), newCountCommand(p), newShowCommand(p), newStatusCommand(p), newDestinationsCommand(p), newFlowsCommand(p), newSourcesCommand(p), newWarmupCommand(p), newSuspendCommand(p), newResumeCommand(p), newSuspensionsCommand(p), newQuotasCommand(p), newTLSReportCommand(p), newHostsCommand(p), newShapeCommand(p))
 	for _, o := range orders() {
 		cmd.AddCommand(newOrderCommand(p, o))
 	}

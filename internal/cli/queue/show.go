@@ -255,6 +255,14 @@ func waitText(d *admin.Detail, now time.Time) string {
 		if d.WaitReason != nil {
 			return "parked: " + waitReasonText(d.WaitReason, now)
 		}
+	case admin.WaitSuspended:
+		if d.WaitReason != nil {
+			text := waitReasonText(d.WaitReason, now)
+			if d.Due != nil && (d.WaitReason.Until == nil || d.Due.Before(*d.WaitReason.Until)) {
+				text += "; looked at again " + human.When(*d.Due, now)
+			}
+			return text
+		}
 	case admin.WaitBackoff:
 		if d.Due != nil {
 			return "to be tried again " + human.When(*d.Due, now)
