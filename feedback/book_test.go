@@ -37,6 +37,7 @@ func TestMatch(t *testing.T) {
 		"bounces+jane=example.net@shop.example":           {Sender: "bounces@shop.example", Recipient: "jane@example.net"},
 		`"bounces+jane doe=example.net"@shop.example`:     {Sender: "bounces@shop.example", Recipient: `"jane doe"@example.net`},
 		"jane@b.shop.example":                             {},
+		"jane@B.Shop.Example":                             {},
 		"list+jane=example.net@b.shop.example":            {Sender: "list@b.shop.example", Recipient: "jane@example.net"},
 		"bounces+jane+bounces+x=example.net@shop.example": {Sender: "bounces@shop.example", Recipient: "jane+bounces+x@example.net"},
 	} {

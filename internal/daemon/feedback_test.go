@@ -2,11 +2,14 @@ package daemon
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/posthaste-mta/posthaste/feedback"
 	"github.com/posthaste-mta/posthaste/internal/feed"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -142,5 +145,52 @@ func TestFeedbackLogIsBounded(t *testing.T) {
 	}
 	if n := r.log.count("msg=\"feedback again\"", fmt.Sprint("recipients=", many)); n < 1 {
 		t.Errorf("%d lines with the number of recipients", n)
+	}
+}
+
+// What a desk does without a queue: it answers call-outs, forwards a message once to each address, keeps the last thousand files,
+// and saves counts until they are saved, whatever has come again since.
+func TestFeedbackDesk(t *testing.T) {
+	t.Parallel()
+	box, err := feedback.NewMailbox(feedback.Desk{Addresses: []string{"@b.example"}, UnparsedTo: "people@c.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{dir: filepath.Join(t.TempDir(), "later"), log: slog.New(slog.DiscardHandler), class: func(mail.Reply) string { return "" }}
+	d.rules.Store(&deskRules{boxes: feedback.Mailboxes{box}})
+	m := mail.Delivery{Envelope: mail.Envelope{ID: mail.NewQueueID(mail.Instant(time.Hour), 1)}, Recipients: []mail.Recipient{{Address: "x@b.example"}, {Address: "y@b.example"}, {Address: "routed@c.example"}}}
+	if got := fmt.Sprintf("%q", d.unparsedTo(&m, feedback.ErrUnknown)); got != `["people@c.example" ""]` || d.unparsedTo(&m, nil) != nil {
+		t.Errorf("it is forwarded to %s", got)
+	}
+	call := m
+	call.Callout = true
+	if r := d.Deliver(t.Context(), call); len(r.Outcomes) != 3 || r.Outcomes[0].Result != mail.Delivered {
+		t.Errorf("a call-out is answered with %+v", r)
+	}
+	report := feedback.Report{Kind: feedback.KindComplaint, MessageID: "m", Entries: []feedback.Entry{{Final: "j@d.example"}}, Complaint: feedback.Complaint{Type: "abuse"}}
+	d.count(&m, &report, "x@b.example", nil)
+	d.count(&m, &report, "x@b.example", nil)
+	d.save() // the directory is not there
+	if err := os.MkdirAll(filepath.Join(d.dir, unparsedDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.save()
+	if text, err := os.ReadFile(filepath.Join(d.dir, feedbackFile)); err != nil || !strings.Contains(string(text), `"count":1,"kind":"complaint","class":"abuse"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	name := func(i int) string {
+		return filepath.Join(d.dir, unparsedDir, mail.NewQueueID(mail.Instant(i), 0).String()+".eml")
+	}
+	for i := range unparsedMax {
+		if err := os.WriteFile(name(i*1000), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.keep(t.Context(), &m, []byte("x"), ""); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(filepath.Join(d.dir, unparsedDir))
+	if _, gone := os.Stat(name(0)); len(files) != unparsedMax || gone == nil || err != nil || files[unparsedMax-1].Name() != m.Envelope.ID.String()+".eml" {
+		t.Errorf("%d files, %v; the oldest is there: %v", len(files), err, gone == nil)
 	}
 }
