@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
@@ -48,10 +49,13 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte(hello+"250 a\r\n250 b\r\n250 b\r\n354 c\r\n250 d\r\n421 e\r\n"), uint8(4), uint8(1), uint8(5))
 	f.Add([]byte("220 mx\r\n250 AUTH X-TEST\r\n334 eA==\r\n334\r\n235 a\r\n250 a\r\n250 b\r\n354 c\r\n250 d\r\n"), uint8(0), uint8(1), uint8(9))
 	f.Add([]byte("220 mx\r\n250-mx\r\n250 AUTH X-TEST\r\n334 =\r\n334 a\r\n501 b\r\n"), uint8(0), uint8(1), uint8(9))
+	f.Add([]byte("220 mx\r\n250-mx\r\n250-DELIVERBY\r\n250-CHUNKING\r\n250 PIPELINING\r\n250 a\r\n250 b\r\n354 c\r\n450 d\r\n250 r\r\n250 a\r\n250 b\r\n354 c\r\n250 d\r\n250 a\r\n"),
+		uint8(3), uint8(0), uint8(10))
 	f.Fuzz(func(t *testing.T, octets []byte, portion, recipients, level uint8) {
 		cfg := Config{Hello: "me.example", Level: Level(level % 4), InFlight: int(recipients) % 20, LMTP: level/4%2 == 1}
-		a := fuzzed(t, octets, len(octets)+1, int(recipients), cfg)
-		b := fuzzed(t, octets, int(portion)+1, int(recipients), cfg)
+		deadlines := level/8%2 == 1
+		a := fuzzed(t, octets, len(octets)+1, int(recipients), deadlines, cfg)
+		b := fuzzed(t, octets, int(portion)+1, int(recipients), deadlines, cfg)
 		if a != b {
 			t.Fatalf("portions of %d octets make a difference:\n%s\n---\n%s", int(portion)+1, a, b)
 		}
@@ -63,24 +67,28 @@ type fuzzHost struct {
 	t       *testing.T
 	s       *Session
 	rcpts   int
+	late    bool // messages are returned by deadlines
+	now     mail.Instant
 	started []*Transaction
 	taken   int
 	out     strings.Builder
 }
 
 // fuzzed feeds one reply line at a time, cut into portions, with the host doing
-// its part after each line, and returns the dialogue.
-func fuzzed(t *testing.T, octets []byte, portion, rcpts int, cfg Config) string {
+// its part after each line, and returns the dialogue. Each line takes a second.
+func fuzzed(t *testing.T, octets []byte, portion, rcpts int, deadlines bool, cfg Config) string {
 	if bytes.Contains(octets, []byte("AUTH X-TEST")) {
 		cfg.Auth = &scripted{responses: []string{"initial", "response"}, proof: "x"}
 	}
-	h := &fuzzHost{t: t, s: New(cfg), rcpts: rcpts}
+	h := &fuzzHost{t: t, s: New(cfg), rcpts: rcpts, late: deadlines}
 	for len(octets) > 0 && !h.s.Over() {
 		line := octets
 		if i := slices.Index(octets, '\n'); i >= 0 {
 			line = octets[:i+1]
 		}
 		octets = octets[len(line):]
+		h.now = h.now.Add(time.Second)
+		h.s.Tick(h.now)
 		for part := range slices.Chunk(line, portion) {
 			h.s.Feed(part)
 		}
@@ -125,6 +133,9 @@ func (h *fuzzHost) start() {
 	t := &Transaction{Recipients: recipients(1 + n%3), Envelope: mail.Envelope{Size: 9}}
 	if n%4 == 0 {
 		t.Recipients = recipients(1 + h.rcpts)
+	}
+	if h.late {
+		t.Envelope.By = mail.DeliverBy{Mode: mail.ByReturn, At: h.now.Add(time.Duration(n%4) * time.Second)}
 	}
 	h.started = append(h.started, t)
 	h.s.Start(t)
@@ -171,9 +182,9 @@ func TestPortionsDoNotMatter(t *testing.T) {
 			for k := uint64(n)*2654435761 + 1; k > 0; k /= uint64(len(replies)) {
 				text += replies[k%uint64(len(replies))]
 			}
-			want := fuzzed(t, []byte(text), len(text), 1, cfg)
+			want := fuzzed(t, []byte(text), len(text), 1, false, cfg)
 			for portion := 1; portion < 12; portion++ {
-				if got := fuzzed(t, []byte(text), portion, 1, cfg); got != want {
+				if got := fuzzed(t, []byte(text), portion, 1, false, cfg); got != want {
 					t.Fatalf("%+v, %q in portions of %d:\n%s\nwant\n%s", cfg, text, portion, got, want)
 				}
 			}
