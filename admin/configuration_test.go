@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,13 +16,16 @@ import (
 type file struct {
 	err     error
 	reloads int
+	value   string // of every parameter; "" is "5/s"
 }
 
 func (*file) Running(changed, asJSON bool) (admin.RunningConfiguration, error) {
 	return admin.RunningConfiguration{Text: fmt.Sprint(changed, asJSON)}, nil
 }
 
-func (*file) Where(key string) (value, origin string) { return `"5/s"`, "set in line 7" }
+func (f *file) Where(key string) (value, origin string) {
+	return cmp.Or(f.value, `"5/s"`), "set in line 7"
+}
 
 func (f *file) Reload(_ context.Context, dryRun bool) (admin.Reloaded, error) {
 	if !dryRun {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,7 +74,7 @@ var waitSentences = map[string]string{
 }
 
 // remedies are what changes each wait. ID, KEY and PLACE stand for the queue ID, the
-// parameter and the destination.
+// parameter and the destination; what needs one that there is not is left out.
 var remedies = map[string][]string{
 	codeReading:           {"nothing is needed: this takes milliseconds, or as long as the disk needs"},
 	codeRouting:           {"nothing is needed unless it lasts: then look at the name servers (dns.servers)"},
@@ -81,21 +83,21 @@ var remedies = map[string][]string{
 	codeSettled:           {"nothing is needed"},
 	string(WaitRoom):      {"raise qmgr_message_active_limit or qmgr_message_recipient_limit if there is memory for more", "look at what fills the core: posthaste queue destinations"},
 	string(WaitSuspended): {"nothing else is needed if it has an end; until then, it expires like other mail"},
-	string(WaitBackoff):   {"posthaste queue flush ID tries it now", "lower maximal_backoff_time to have such mail tried more often"},
+	string(WaitBackoff):   {"posthaste queue flush ID tries it now", "lower minimal_backoff_time and maximal_backoff_time to have such mail tried more often"},
 	string(WaitRelease):   {"posthaste queue release ID"},
 	string(WaitDate):      {"posthaste queue release ID sends it now"},
 	string(WaitRepair):    {"posthaste queue show ID says what is damaged; posthaste queue release ID tries to read it again, posthaste queue drop ID removes it"},
 
 	qmgr.WaitStop.String():             {"the next start"},
 	qmgr.WaitTransportDead.String():    {"the cause in the log (msg=dead): a program or a socket that cannot be used", "posthaste queue flush tries it now; otherwise it is tried after transport_retry_time"},
-	qmgr.WaitDead.String():             {"the destination answers again; it is tried at the time above", "posthaste queue flush ID tries it now", "another route for it in [routes], or a fallback_relay"},
+	qmgr.WaitDead.String():             {"the destination answers again; it is tried at the time above", "posthaste queue flush ID tries it now", "posthaste queue flush tries all deferred mail and all dead destinations now", "another route for it in [routes], or a fallback_relay"},
 	qmgr.WaitDestinationDelay.String(): {"lower KEY"},
 	qmgr.WaitDestinationRate.String():  {"raise KEY, if the receiver allows it"},
 	qmgr.WaitTransportRate.String():    {"raise KEY, or send some of the mail by another transport"},
 	qmgr.WaitTransportDelay.String():   {"lower KEY"},
 	qmgr.WaitProcessLimit.String():     {"raise KEY if there are file descriptors and memory for it"},
 	qmgr.WaitConnectionLimit.String():  {"raise KEY if there are file descriptors for it"},
-	qmgr.WaitWindow.String():           {"successful deliveries, with which the window grows up to destination_concurrency_limit", "raise KEY if the window is as large as it may be"},
+	qmgr.WaitWindow.String():           {"successful deliveries, with which the window grows up to destination_concurrency_limit", "raise KEY if the receiver takes more at once"},
 	qmgr.WaitMessageShare.String():     {"other mail gets done, which needs these connections", "raise KEY"},
 	qmgr.WaitDestinationShare.String(): {"other destinations get done", "raise KEY"},
 	qmgr.WaitSlowStart.String():        {"the connections that are being opened answer", "raise KEY if the receiver takes many connections at once"},
@@ -149,18 +151,27 @@ func (s *Server) why(ctx context.Context, in *explainInput) (*explainOutput, err
 	}
 	for i := range x.Parts {
 		p := &x.Parts[i]
-		for _, text := range remedies[p.Code] {
-			key := "the limit"
-			if p.Rule != nil {
-				key = p.Rule.Key
-			}
-			if p.Rule == nil && strings.Contains(text, "KEY") {
-				continue
-			}
-			p.Remedies = append(p.Remedies, strings.NewReplacer("ID", in.ID, "KEY", key, "PLACE", p.Place).Replace(text))
-		}
+		p.Remedies = append(p.Remedies, remediesOf(p, in.ID)...)
 	}
 	return &explainOutput{x}, nil
+}
+
+// remediesOf returns what would change the wait of a part; id is the queue ID of the message
+// that is explained, "" if none is.
+func remediesOf(p *ExplanationPart, id string) (all []string) {
+	key := ""
+	if p.Rule != nil {
+		key = p.Rule.Key
+	}
+	for _, text := range remedies[p.Code] {
+		switch {
+		case key == "" && strings.Contains(text, "KEY"), id == "" && strings.Contains(text, "ID"), p.Place == "" && strings.Contains(text, "PLACE"):
+		case p.Code == qmgr.WaitWindow.String() && key != "" && !strings.Contains(text, "KEY"): // it grows no more
+		default:
+			all = append(all, strings.NewReplacer("ID", id, "KEY", key, "PLACE", p.Place).Replace(text))
+		}
+	}
+	return all
 }
 
 func (s *Server) whyMessage(ctx context.Context, id, recipient string) (Explanation, error) {
@@ -176,29 +187,70 @@ func (s *Server) whyMessage(ctx context.Context, id, recipient string) (Explanat
 	sum.locate(&m, core, instant(time.Now()))
 	sum.suspended(s.inForce(ctx), first)
 	x := Explanation{Subject: "message " + sum.ID, More: core.view.More}
-	replies, settled, err := s.lastReplies(ctx, m.Envelope.ID, recipient)
+	if recipient != "" {
+		x.Subject, x.More = x.Subject+", recipient "+recipient, 0
+		part, err := s.whyRecipient(ctx, &sum, &m, core, mail.Address(recipient))
+		x.Parts = []ExplanationPart{part}
+		return x, err
+	}
+	replies, err := s.lastReplies(ctx, m.Envelope.ID)
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		return x, s.problem(ctx, fmt.Errorf("read recipients of %s: %w", id, err))
 	}
-	if recipient != "" {
-		x.Subject += ", recipient " + recipient
-	}
-	switch {
-	case len(settled) > 0:
-		x.Parts = []ExplanationPart{{Code: codeSettled, Text: settled, Replies: replies}}
-		return x, nil
-	case recipient != "" && replies == nil:
-		return x, huma.Error404NotFound("the message has no recipient " + clip(recipient))
-	}
-	x.Parts = s.messageParts(ctx, &sum, core)
+	x.Parts = s.messageParts(ctx, &sum, &m, core)
 	if len(x.Parts) > 0 {
-		x.Parts[0].Replies = withText(replies)
+		x.Parts[0].Replies = replies
 	}
 	return x, nil
 }
 
+// whyRecipient says why one recipient of a message waits.
+func (s *Server) whyRecipient(ctx context.Context, sum *Summary, m *Message, core *whereabouts, address mail.Address) (p ExplanationPart, err error) {
+	r, err := s.recipient(ctx, m.Envelope.ID, address)
+	switch {
+	case err != nil:
+		return p, s.problem(ctx, fmt.Errorf("read recipients of %s: %w", sum.ID, err))
+	case r == nil:
+		return p, huma.Error404NotFound("the message has no recipient " + clip(string(address)))
+	}
+	switch {
+	case r.Outcome.Result.Settled():
+	case sum.Wait == WaitCore:
+		p = s.recipientPart(ctx, m.Envelope.ID, r)
+	default:
+		p = s.messageParts(ctx, sum, m, core)[0]
+	}
+	if r.Outcome.Result.Settled() {
+		p = ExplanationPart{Code: codeSettled, Text: "this recipient does not wait: " + r.Outcome.Result.String()}
+	}
+	if reply := replyOf(r); reply.Reply != "" {
+		p.Replies = []LastReply{reply}
+	}
+	return p, nil
+}
+
+// recipientPart says why a recipient of a message in core waits. It sets the recipient's
+// outcome to a later one that is not durable yet.
+func (s *Server) recipientPart(ctx context.Context, id mail.QueueID, r *mail.RecipientOutcome) ExplanationPart {
+	v, err := ask(ctx, func(ctx context.Context) (qmgr.RecipientView, error) {
+		return s.scheduler.ExplainRecipient(ctx, id, r.Recipient.Index)
+	})
+	if v.Outcome.Result != mail.Pending {
+		r.Outcome = v.Outcome
+	}
+	switch {
+	case v.Place != nil:
+		return s.placePart(ctx, v.Place)
+	case v.Routing:
+		return ExplanationPart{Code: codeRouting, Text: waitSentences[codeRouting]}
+	case err == nil && !v.Unread && r.Outcome.Result == mail.Deferred:
+		return ExplanationPart{Code: string(WaitBackoff), Text: "it was tried, put off, and waits for the next attempt of its message, which is in core for other recipients"}
+	}
+	return ExplanationPart{Code: codeReading, Text: waitSentences[codeReading]}
+}
+
 // messageParts says why a message waits, place by place if it is in core.
-func (s *Server) messageParts(ctx context.Context, sum *Summary, core *whereabouts) (parts []ExplanationPart) {
+func (s *Server) messageParts(ctx context.Context, sum *Summary, m *Message, core *whereabouts) (parts []ExplanationPart) {
 	plain := func(code string, at *time.Time, basis string) ExplanationPart {
 		return ExplanationPart{Code: code, Text: waitSentences[code], At: at, Basis: basis}
 	}
@@ -220,6 +272,15 @@ func (s *Server) messageParts(ctx context.Context, sum *Summary, core *whereabou
 		}
 		if sum.Reason != "" {
 			p.Text += ": " + sum.Reason
+		}
+		if date := m.Envelope.Release; date > instant(time.Now()) {
+			p.Ahead = []string{fmt.Sprintf("after its release it waits until %s, the date that its sender has given", wall(date).Format(time.RFC3339))}
+		}
+		return []ExplanationPart{p}
+	case sum.Wait == WaitRoom:
+		p := plain(string(WaitRoom), nil, "")
+		if v, err := s.view(ctx, 0); err == nil && !v.Behind {
+			p.Text = "it waits on disk to come into core: it has just become due, or its flow, or all mail that is tried again, has its part of the room there in use"
 		}
 		return []ExplanationPart{p}
 	case sum.Wait != WaitCore:
@@ -249,8 +310,8 @@ func (s *Server) placePart(ctx context.Context, v *qmgr.PlaceView) ExplanationPa
 	p := s.part(name, &v.WaitReason, v.Transport)
 	s.measure(ctx, &p, v.Transport, v.Nexthop, &v.WaitReason)
 	if v.Sharing.Flows > 1 {
-		p.Ahead = append(p.Ahead, fmt.Sprintf("%d flows share the destination; its flow has %.1f %%, and at most %d deliveries of others start before its next one",
-			v.Sharing.Flows, float64(v.Sharing.Share)/10, v.Sharing.Turns))
+		p.Ahead = append(p.Ahead, fmt.Sprintf("%d flows share the destination; its flow has %.1f %%, and %s",
+			v.Sharing.Flows, float64(v.Sharing.Share)/10, turnsText(v.Sharing.Turns)))
 	}
 	return p
 }
@@ -264,6 +325,17 @@ func suspendedPart(place string, w *WaitReason) ExplanationPart {
 	return p
 }
 
+// turnsText says how many deliveries of other flows start first at most.
+func turnsText(turns int) string {
+	switch turns {
+	case 0:
+		return "its next delivery starts first"
+	case 1:
+		return "at most one delivery of another starts before its next one"
+	}
+	return fmt.Sprintf("at most %d deliveries of others start before its next one", turns)
+}
+
 // part says what a wait reason is.
 func (s *Server) part(place string, o *qmgr.WaitReason, transport string) ExplanationPart {
 	w := waitReasonOf(o, transport)
@@ -275,6 +347,9 @@ func (s *Server) part(place string, o *qmgr.WaitReason, transport string) Explan
 		p.Rule = &BindingRule{Key: w.Key}
 		if s.cfg.Configuration != nil {
 			p.Rule.Value, p.Rule.Origin = s.cfg.Configuration.Where(w.Key)
+		}
+		if o.Kind == qmgr.WaitConnectionLimit && p.Rule.Value != "" && p.Rule.Value != strconv.Itoa(o.Limit) {
+			p.Rule.Origin += fmt.Sprintf("; %d are in force, because there are no more file descriptors or no more memory", o.Limit)
 		}
 	}
 	return p
@@ -294,8 +369,15 @@ func (s *Server) measure(ctx context.Context, p *ExplanationPart, transport, nex
 		text += fmt.Sprintf(", the oldest since %s", wall(v.Oldest).Format(time.RFC3339))
 	}
 	p.Ahead = append(p.Ahead, text)
+	if c := v.Queue.Connections; c.Ready == 0 && c.Connecting > 0 {
+		p.Ahead = append(p.Ahead, fmt.Sprintf("no connection is open; of %s no host has answered yet", opening(c.Connecting)))
+	}
+	p.Ahead = append(p.Ahead, ruleNotes(&v.Queue)...)
+	shared := o.Kind == qmgr.WaitTransportRate || o.Kind == qmgr.WaitTransportDelay
 	switch all, basis := drainTime(&v, o); {
 	case all <= 0 || all >= 365*24*time.Hour:
+	case shared: // other destinations use up the same limit
+		p.Ahead = append(p.Ahead, fmt.Sprintf("they take at least %s in all, and longer if the transport has other mail: %s", pauseText(all.Round(time.Second)), basis))
 	case p.At != nil:
 		p.Ahead = append(p.Ahead, fmt.Sprintf("they take about %s in all: %s", pauseText(all.Round(time.Second)), basis))
 	default:
@@ -304,12 +386,35 @@ func (s *Server) measure(ctx context.Context, p *ExplanationPart, transport, nex
 	}
 }
 
+// opening counts connections that are being opened.
+func opening(n int) string {
+	if n == 1 {
+		return "the one that is being opened"
+	}
+	return fmt.Sprintf("the %d that are being opened", n)
+}
+
+// ruleNotes says which rules on replies hold for a destination.
+func ruleNotes(q *qmgr.QueueView) (notes []string) {
+	if q.Rule != "" {
+		notes = append(notes, "it rests by the rule [reply_rule."+q.Rule+"]")
+	}
+	if q.Lowered != "" {
+		text := "the rule [reply_rule." + q.Lowered + "] has lowered its limits"
+		if at := wallOrNil(q.LoweredUntil); at != nil {
+			text += " until " + at.Format(time.RFC3339)
+		}
+		notes = append(notes, text)
+	}
+	return notes
+}
+
 // drainTime estimates the time until all that waits for a destination has gone; 0 if there is
 // nothing to base it on.
 func drainTime(v *qmgr.DestinationView, o *qmgr.WaitReason) (all time.Duration, basis string) {
 	todo := v.Queue.Todo
 	switch {
-	case o.Rate.N > 0:
+	case o.Rate.N > 0 && o.Kind != qmgr.WaitConnectionRate: // a connection carries any number of deliveries
 		return time.Duration(float64(todo) / float64(o.Rate.N) * float64(o.Rate.Per)), fmt.Sprintf("%d deliveries at %v", todo, o.Rate)
 	case o.Pause > 0:
 		return time.Duration(todo) * o.Pause, fmt.Sprintf("%d deliveries, %s apart", todo, pauseText(o.Pause))
@@ -339,6 +444,10 @@ func (s *Server) whyDestination(ctx context.Context, name string) (Explanation, 
 		if v := ofDestination(s.inForce(ctx), &Destination{Transport: transport, Nexthop: strings.ToLower(nexthop)}); v != nil { // its mail has left the core
 			return Explanation{Subject: "destination " + name, Parts: []ExplanationPart{suspendedPart(name, suspensionReason(v))}}, nil
 		}
+		var unknown *huma.ErrorModel
+		if errors.As(err, &unknown) && unknown.Status == http.StatusNotFound {
+			unknown.Detail += "; mail whose next attempt or whose route is awaited is listed by posthaste queue list --domain"
+		}
 		return Explanation{}, err
 	}
 	d := &found.Body
@@ -354,7 +463,7 @@ func (s *Server) whyDestination(ctx context.Context, name string) (Explanation, 
 		return x, s.problem(ctx, fmt.Errorf("%w: %w", errCore, err))
 	}
 	if d.Reason != "" { // it is dead, and its mail was deferred
-		x.Parts = []ExplanationPart{{Place: d.Name, Code: qmgr.WaitDead.String(), Text: waitTexts[qmgr.WaitDead], At: d.Until, Replies: []LastReply{{Reply: d.Reason}}}}
+		x.Parts = []ExplanationPart{{Place: d.Name, Code: qmgr.WaitDead.String(), Text: waitTexts[qmgr.WaitDead], At: d.Until, Ahead: ruleNotes(&v.Queue), Replies: []LastReply{{Reply: d.Reason}}}}
 		if d.Until != nil {
 			x.Parts[0].Basis = "the time when it is tried again"
 		}
@@ -388,7 +497,7 @@ func (s *Server) whyFlow(ctx context.Context, name string) (Explanation, error) 
 		return Explanation{}, s.problem(ctx, err)
 	}
 	if len(list.Flows) == 0 {
-		return Explanation{}, huma.Error404NotFound("no flow " + clip(name) + " has mail in core, or had some lately")
+		return Explanation{}, huma.Error404NotFound("no flow " + clip(name) + " has mail in core, or had some lately; mail on disk is listed by posthaste queue list --flow")
 	}
 	f := &list.Flows[0]
 	if v := ofFlow(s.inForce(ctx), &Flow{Class: f.Flow.Class, Tenant: f.Flow.Tenant}); v != nil {
@@ -418,37 +527,35 @@ const (
 	repliesLook = 1000
 )
 
-// lastReplies returns different last replies for recipients that wait. For one recipient it
-// returns that recipient's, which may be empty, or nil if there is no such recipient; settled
-// says what has become of it if it does not wait.
-func (s *Server) lastReplies(ctx context.Context, id mail.QueueID, recipient string) (replies []LastReply, settled string, err error) {
-	query := RecipientQuery{Max: repliesLook, Waiting: recipient == ""}
-	for seen := 0; ; {
-		list, err := s.store.Recipients(ctx, id, query)
-		if err != nil {
-			return nil, "", err
+// replyOf returns the last reply for a recipient; its Reply is "" before the first attempt.
+func replyOf(r *mail.RecipientOutcome) LastReply {
+	return LastReply{Recipient: string(r.Recipient.Address), Reply: r.Outcome.Reply.Said().Lines(), By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At)}
+}
+
+// lastReplies returns different last replies for recipients that wait.
+func (s *Server) lastReplies(ctx context.Context, id mail.QueueID) (replies []LastReply, err error) {
+	seen := 0
+	err = s.eachRecipient(ctx, id, true, func(r *mail.RecipientOutcome) bool {
+		if one := replyOf(r); one.Reply != "" && !said(replies, one.Reply) {
+			replies = append(replies, one)
 		}
-		for i := range list.Recipients {
-			r := &list.Recipients[i]
-			if recipient != "" && !strings.EqualFold(string(r.Recipient.Address), recipient) {
-				continue
-			}
-			one := LastReply{Recipient: string(r.Recipient.Address), Reply: r.Outcome.Reply.Said().Lines(), By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At)}
-			if recipient != "" {
-				if r.Outcome.Result.Settled() {
-					settled = "this recipient does not wait: " + r.Outcome.Result.String()
-				}
-				return []LastReply{one}, settled, nil
-			}
-			if one.Reply != "" && len(replies) < repliesMax && !said(replies, one.Reply) {
-				replies = append(replies, one)
-			}
+		seen++
+		return len(replies) < repliesMax && seen < repliesLook
+	})
+	return replies, err
+}
+
+// recipient returns the recipient of a message with an address: the first that waits if
+// there are several; nil if there is none.
+func (s *Server) recipient(ctx context.Context, id mail.QueueID, address mail.Address) (found *mail.RecipientOutcome, err error) {
+	err = s.eachRecipient(ctx, id, false, func(r *mail.RecipientOutcome) bool {
+		if strings.EqualFold(string(r.Recipient.Address), string(address)) && (found == nil || !r.Outcome.Result.Settled()) {
+			one := *r
+			found = &one
 		}
-		if seen += len(list.Recipients); !list.More || recipient == "" && (len(replies) == repliesMax || seen >= repliesLook) {
-			return replies, "", nil
-		}
-		query.From = list.Next
-	}
+		return found == nil || found.Outcome.Result.Settled()
+	})
+	return found, err
 }
 
 func said(replies []LastReply, text string) bool {
@@ -458,14 +565,4 @@ func said(replies []LastReply, text string) bool {
 		}
 	}
 	return false
-}
-
-// withText leaves out replies that say nothing, as that of a recipient that was not tried yet.
-func withText(replies []LastReply) (some []LastReply) {
-	for _, r := range replies {
-		if r.Reply != "" {
-			some = append(some, r)
-		}
-	}
-	return some
 }

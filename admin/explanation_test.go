@@ -128,10 +128,16 @@ func TestEstimate(t *testing.T) {
 		basis  string
 	}{
 		{qmgr.WaitReason{Kind: qmgr.WaitDestinationRate, Rate: rate.Limit{N: 30, Per: time.Minute}}, nil, 1, 240 * time.Second, "120 deliveries at 30/min"},
-		{qmgr.WaitReason{Kind: qmgr.WaitTransportDelay, Pause: 5 * time.Second}, nil, 1, 600 * time.Second, "120 deliveries, 5s apart"},
+		{qmgr.WaitReason{Kind: qmgr.WaitDestinationDelay, Pause: 5 * time.Second}, nil, 1, 600 * time.Second, "120 deliveries, 5s apart"},
 		{qmgr.WaitReason{Kind: qmgr.WaitWindow, Limit: 4}, []conns.HostView{host, {}}, 4, 6 * time.Second, "120 deliveries over 4 connections, each of which takes about 200ms"},
 		{qmgr.WaitReason{Kind: qmgr.WaitWindow, Limit: 4}, []conns.HostView{{}}, 4, 0, ""},
 		{qmgr.WaitReason{Kind: qmgr.WaitConnecting}, []conns.HostView{host}, 0, 0, ""},
+		// Connections are limited, each of which carries any number of deliveries.
+		{qmgr.WaitReason{Kind: qmgr.WaitConnectionRate, Rate: rate.Limit{N: 2, Per: time.Minute}}, []conns.HostView{host}, 4, 6 * time.Second, "120 deliveries over 4 connections, each of which takes about 200ms"},
+		{qmgr.WaitReason{Kind: qmgr.WaitConnectionRate, Rate: rate.Limit{N: 2, Per: time.Minute}}, nil, 4, 0, ""},
+		// The transport's other mail uses up the same limit, so there is no telling when all has gone.
+		{qmgr.WaitReason{Kind: qmgr.WaitTransportRate, Rate: rate.Limit{N: 30, Per: time.Minute}}, nil, 1, 0, ""},
+		{qmgr.WaitReason{Kind: qmgr.WaitTransportDelay, Pause: 5 * time.Second}, nil, 1, 0, ""},
 	} {
 		v := summaryOf("smtp", "example.net", 120, qmgr.ConditionFull, c.reason)
 		v.Hosts, v.Queue.Connections.Ready, v.Queue.Busy, v.Queue.Window = c.hosts, c.open, 0, 0
@@ -147,6 +153,120 @@ func TestEstimate(t *testing.T) {
 		}
 		if p.At == nil || p.At.Before(before.Add(c.want-time.Second)) || p.At.After(time.Now().Add(c.want+time.Second)) || !strings.HasSuffix(p.Basis, c.basis) || len(p.Ahead) != 1 {
 			t.Errorf("%+v: %v in %v, %q, %q", c.reason, p.At, c.want, p.Basis, p.Ahead)
+		}
+	}
+}
+
+// The explanation of a destination names what else is known about it, and only what would change
+// its wait.
+func TestExplainDestination(t *testing.T) {
+	at := func(kind qmgr.WaitKind, change func(*qmgr.DestinationView)) qmgr.DestinationView {
+		v := summaryOf("smtp", "example.net", 120, qmgr.ConditionFull, qmgr.WaitReason{Kind: kind, Limit: 5, Most: 20, Rate: rate.Limit{N: 30, Per: time.Minute}})
+		change(&v)
+		return v
+	}
+	for name, c := range map[string]struct {
+		v           qmgr.DestinationView
+		want, never string // parts of the answer as JSON
+	}{
+		"below the limit of the window": {at(qmgr.WaitWindow, func(*qmgr.DestinationView) {}),
+			`"remedies":["successful deliveries, with which the window grows up to destination_concurrency_limit"]`, "raise"},
+		"at the limit of the window": {at(qmgr.WaitWindow, func(v *qmgr.DestinationView) { v.Queue.WaitReason.Most = 5 }),
+			`"remedies":["raise transport.smtp.destination_concurrency_limit if the receiver takes more at once"]`, "grows"},
+		"no host answers": {at(qmgr.WaitWindow, func(v *qmgr.DestinationView) { v.Queue.Connections.Connecting = 5 }),
+			"no connection is open; of the 5 that are being opened no host has answered yet", ""},
+		"one connection, which no host answers": {at(qmgr.WaitConnecting, func(v *qmgr.DestinationView) { v.Queue.Connections.Connecting = 1 }),
+			"of the one that is being opened no host has", ""},
+		"a host answers": {at(qmgr.WaitWindow, func(v *qmgr.DestinationView) { v.Queue.Connections.Connecting, v.Queue.Connections.Ready = 4, 1 }),
+			"", "no connection is open"},
+		"lowered": {at(qmgr.WaitWindow, func(v *qmgr.DestinationView) { v.Queue.Lowered, v.Queue.LoweredUntil = "slow", noon }),
+			"the rule [reply_rule.slow] has lowered its limits until 2", ""},
+		"dead": {at(qmgr.WaitDead, func(v *qmgr.DestinationView) {
+			v.Queue.Reason, v.Queue.Until = mail.Reply{Code: 451, Text: "down"}, noon
+		}),
+			"posthaste queue flush tries all deferred mail and all dead destinations now", "queue flush  tries"},
+		"it rests": {at(qmgr.WaitDead, func(v *qmgr.DestinationView) {
+			v.Queue.Reason, v.Queue.Rule = mail.Reply{Code: 451, Text: "down"}, "pause"
+		}),
+			"it rests by the rule [reply_rule.pause]", ""},
+		"the transport's rate": {at(qmgr.WaitTransportRate, func(*qmgr.DestinationView) {}),
+			"they take at least 4m in all, and longer if the transport has other mail: 120 deliveries at 30/min", ""},
+		"fewer connections than configured": {at(qmgr.WaitConnectionLimit, func(*qmgr.DestinationView) {}),
+			"set in line 7; 5 are in force, because there are no more file descriptors or no more memory", ""},
+		"as many as configured": {at(qmgr.WaitConnectionLimit, func(v *qmgr.DestinationView) { v.Queue.WaitReason.Limit = 2000 }), "set in line 7", "in force"},
+	} {
+		q := admintest.New()
+		q.SetDestinations(c.v)
+		w := serve(t, q, admin.Config{Configuration: &file{value: "2000"}}).do("GET", "/v1/explain?destination=example.net", "")
+		if text := w.Body.String(); w.Code != 200 || !strings.Contains(text, c.want) || c.never != "" && strings.Contains(text, c.never) {
+			t.Errorf("%s: %d %s\nwant %q, and not %q", name, w.Code, text, c.want, c.never)
+		}
+	}
+}
+
+// One recipient is explained by where it is itself, whatever others of its message wait for, and
+// with its own reply, which may not be on disk yet.
+func TestExplainRecipient(t *testing.T) {
+	m := message(1, mail.AreaIncoming, "a@b", "wait@d", "busy@d", "route@d", "read@d", "tried@d", "later@d", "sent@d", "twice@d", "twice@d")
+	m.InCore = true
+	m.Places = []qmgr.PlaceView{{Transport: "smtp", Nexthop: "other", Waiting: 1, WaitReason: qmgr.WaitReason{Kind: qmgr.WaitDead}}, {Transport: "smtp", Nexthop: "d", Busy: 1}}
+	soft := mail.Reply{Code: 450, Text: "greylisted"}
+	m.Recipients[5].Outcome = mail.Outcome{Result: mail.Deferred, Reply: soft}
+	m.Recipients[7].Outcome = mail.Outcome{Result: mail.Delivered, Reply: mail.Reply{Code: 250, Text: "Ok"}}
+	m.Where = map[uint32]qmgr.RecipientView{
+		0: {Place: &qmgr.PlaceView{Transport: "smtp", Nexthop: "d", Waiting: 1, WaitReason: qmgr.WaitReason{Kind: qmgr.WaitTurn}, Sharing: qmgr.Sharing{Flows: 2, Share: 500}}},
+		1: {Place: &qmgr.PlaceView{Transport: "smtp", Nexthop: "d", Busy: 1}},
+		2: {Routing: true},
+		3: {Unread: true},
+		4: {Outcome: mail.Outcome{Index: 4, Result: mail.Deferred, Reply: soft}},
+		6: {Outcome: mail.Outcome{Index: 6, Result: mail.Delivered, Reply: mail.Reply{Code: 250, Text: "Ok"}}},
+		8: {Place: &qmgr.PlaceView{Transport: "smtp", Nexthop: "d", Busy: 1}},
+	}
+	q := admintest.New(m)
+	a := serve(t, q, admin.Config{})
+	for to, want := range map[string][2]string{ // code and reply
+		"wait@d": {"turn", ""}, "busy@d": {"delivering", ""}, "route@d": {"routing", ""}, "read@d": {"reading", ""},
+		"tried@d": {"backoff", "450 greylisted"}, "later@d": {"backoff", "450 greylisted"}, "sent@d": {"settled", "250 Ok"}, "twice@d": {"delivering", ""},
+	} {
+		x := get[admin.Explanation](a, "GET", "/v1/explain?id="+id(1).String()+"&recipient="+to, "")
+		if len(x.Parts) != 1 || x.Parts[0].Code != want[0] || len(x.Parts[0].Remedies) == 0 {
+			t.Errorf("%s: %+v, want %v", to, x, want)
+			continue
+		}
+		p := &x.Parts[0]
+		if reply := ""; len(p.Replies) > 1 || len(p.Replies) == 1 && p.Replies[0].Reply != want[1] || len(p.Replies) == 0 && want[1] != reply {
+			t.Errorf("%s: %+v, want %v", to, p.Replies, want)
+		}
+		if to == "wait@d" && (p.Place != "smtp:d" || !strings.HasSuffix(p.Ahead[len(p.Ahead)-1], "2 flows share the destination; its flow has 50.0 %, and its next delivery starts first")) {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// Mail that is not in core waits for room only if there is none, and what an operator holds
+// before its sender's date is not sent by its release.
+func TestExplainWhatIsNotInCore(t *testing.T) {
+	dated := message(1, mail.AreaHold, "a@b", "c@d")
+	dated.Envelope.Release = mail.Instant(time.Now().Add(time.Hour).UnixNano())
+	fresh := message(2, mail.AreaIncoming, "a@b", "c@d")
+	q := admintest.New(dated, fresh)
+	a := serve(t, q, admin.Config{})
+	explain := func(n int) admin.ExplanationPart {
+		return get[admin.Explanation](a, "GET", "/v1/explain?id="+id(n).String(), "").Parts[0]
+	}
+	if p := explain(1); p.Code != "release" || len(p.Ahead) != 1 || !strings.HasPrefix(p.Ahead[0], "after its release it waits until 20") {
+		t.Errorf("%+v", p)
+	}
+	if p := explain(2); p.Code != "room" || !strings.Contains(p.Text, "its part of the room") {
+		t.Errorf("the core has room: %+v", p)
+	}
+	q.SetCore(qmgr.View{Behind: true})
+	if p := explain(2); p.Code != "room" || !strings.Contains(p.Text, "as much mail as it may") {
+		t.Errorf("the core is full: %+v", p)
+	}
+	for query, want := range map[string]string{"destination=c.d": "queue list --domain", "flow=none": "queue list --flow"} {
+		if w := a.do("GET", "/v1/explain?"+query, ""); w.Code != 404 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
 		}
 	}
 }

@@ -81,6 +81,8 @@ type Scheduler interface {
 	// Explain returns where each message is in core, with at most most of its
 	// destinations.
 	Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qmgr.MessageView, error)
+	// ExplainRecipient returns where the recipient with an index is in core.
+	ExplainRecipient(ctx context.Context, id mail.QueueID, index uint32) (qmgr.RecipientView, error)
 	// Trouble returns the number of messages whose changes cannot be made durable,
 	// and the time and reason of the last failure. It does not wait for the core.
 	Trouble() (messages int, at time.Time, reason error)

@@ -40,8 +40,13 @@ func (c *concern) add(a mail.Address) {
 // eachWaiting calls visit with the recipients of a message that wait, page by page, until
 // it returns false.
 func (s *Server) eachWaiting(ctx context.Context, id mail.QueueID, visit func(*mail.RecipientOutcome) bool) error {
+	return s.eachRecipient(ctx, id, true, visit)
+}
+
+// eachRecipient is eachWaiting, or calls visit with all recipients.
+func (s *Server) eachRecipient(ctx context.Context, id mail.QueueID, waiting bool, visit func(*mail.RecipientOutcome) bool) error {
 	for from := uint32(0); ; {
-		list, err := s.store.Recipients(ctx, id, RecipientQuery{From: from, Max: recipientMax, Waiting: true})
+		list, err := s.store.Recipients(ctx, id, RecipientQuery{From: from, Max: recipientMax, Waiting: waiting})
 		if err != nil {
 			return fmt.Errorf("read its recipients: %w", err)
 		}

@@ -96,6 +96,15 @@ type explainRequest struct {
 
 func (r explainRequest) ask(d *Driver) { r.reply <- d.core.Explain(r.ids, r.most) }
 
+// explainRecipientRequest asks where one recipient is in core.
+type explainRecipientRequest struct {
+	id    mail.QueueID
+	index uint32
+	reply chan qmgr.RecipientView // buffer of one
+}
+
+func (r explainRecipientRequest) ask(d *Driver) { r.reply <- d.core.ExplainRecipient(r.id, r.index) }
+
 // drainRequest asks Run to return when there is nothing left to try.
 type drainRequest struct{}
 

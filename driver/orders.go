@@ -124,6 +124,13 @@ func (d *Driver) Explain(ctx context.Context, ids []mail.QueueID, most int) ([]q
 	return consult(ctx, d, req, req.reply)
 }
 
+// ExplainRecipient returns where the recipient with an index is in core, of a message with an
+// ID. Errors are as for View.
+func (d *Driver) ExplainRecipient(ctx context.Context, id mail.QueueID, index uint32) (qmgr.RecipientView, error) {
+	req := explainRecipientRequest{id: id, index: index, reply: make(chan qmgr.RecipientView, 1)}
+	return consult(ctx, d, req, req.reply)
+}
+
 // InCore reports for each message whether it is in core, that is, scheduled for
 // delivery. Errors are as for View.
 func (d *Driver) InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error) {

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"slices"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -262,6 +263,11 @@ type Recipient struct {
 	Address Address
 	ORcpt   string // ORCPT as received ("rfc822;a+40b"), xtext not decoded; "" if none
 	Notify  Notify
+}
+
+// HasRecipient reports whether a list has the recipient with an index.
+func HasRecipient(list []Recipient, index uint32) bool {
+	return slices.ContainsFunc(list, func(r Recipient) bool { return r.Index == index })
 }
 
 // A RecipientBatch is a part of the unsettled recipients of a message, in the order

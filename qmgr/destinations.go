@@ -352,6 +352,58 @@ func (q *Qmgr) Explain(ids []mail.QueueID, most int) []MessageView {
 	return views
 }
 
+// A RecipientView is where one recipient of a message in core is.
+type RecipientView struct {
+	Held    bool // the message is in core; the rest is of one that is
+	Routing bool // it is not known yet where it goes
+	Unread  bool // it may still have to be read from disk
+	// Place is its destination, where it waits or a delivery is under way; nil if it is at none.
+	Place *PlaceView
+	// Outcome is what has become of it in this round and is not durable yet; Pending: nothing.
+	Outcome mail.Outcome
+}
+
+// ExplainRecipient returns where the recipient with an index is, of a message with an ID. It
+// takes time in proportion to the message's recipients in core and the deliveries under way.
+func (q *Qmgr) ExplainRecipient(id mail.QueueID, index uint32) (v RecipientView) {
+	m := q.messages[id]
+	if m == nil {
+		return v
+	}
+	v.Held = true
+	for _, o := range m.outcomes {
+		if o.Index == index {
+			v.Outcome = o
+		}
+	}
+	if v.Outcome.Result != mail.Pending {
+		return v
+	}
+	if mail.HasRecipient(m.unrouted, index) || m.routing.Has(index) {
+		v.Routing = true
+		return v
+	}
+	for p := range m.Peers() {
+		for e := range p.Todo.All() {
+			if mail.HasRecipient(e.Recipients, index) {
+				at := q.place(p)
+				at.Waiting, at.Busy = 1, 0
+				v.Place = &at
+				return v
+			}
+		}
+	}
+	for _, d := range q.busy { //archtest:anyorder one of them has it at most
+		if d.entry.Message == &m.Message && mail.HasRecipient(d.entry.Recipients, index) {
+			to := claimOf(d.entry.Destination()).queue
+			v.Place = &PlaceView{Transport: to.transport.Name, Nexthop: to.nexthop, Source: to.source.name(), Security: to.security, Instead: to.instead, Busy: 1}
+			return v
+		}
+	}
+	v.Unread = m.stage == stageOpening || m.More && index >= m.next
+	return v
+}
+
 // parkedFor returns for what a message is parked.
 func (q *Qmgr) parkedFor(id mail.QueueID) WaitKind {
 	if _, owing := q.debts.parked[id]; owing {

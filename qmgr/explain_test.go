@@ -255,6 +255,45 @@ func TestWhereAMessageIs(t *testing.T) {
 	}
 }
 
+// Each recipient of a message is where it is, not where others of its message are: looked up,
+// under way, waiting, or tried already while others still are in core.
+func TestWhereARecipientIs(t *testing.T) {
+	o := newOffice(t, qmgr.Config{DefaultTransport: qmgr.TransportConfig{Window: window.Config{Initial: 1}}})
+	o.Lookups["slow.test"] = mail.Route{Transport: "smtp", Nexthop: "slow.test"}
+	o.arrive("b.test")
+	o.arrive("a.test", "b.test", "slow.test", "c.test")
+	where := func(index uint32) string {
+		v := o.Core.ExplainRecipient(o.ids[1], index)
+		text := fmt.Sprintf("held %v routing %v unread %v %v", v.Held, v.Routing, v.Unread, v.Outcome.Result)
+		if p := v.Place; p != nil {
+			text += fmt.Sprintf(" %s:%s %d waiting %d busy %v", p.Transport, p.Nexthop, p.Waiting, p.Busy, p.WaitReason.Kind)
+		}
+		return text
+	}
+	check := func(index uint32, want string) {
+		t.Helper()
+		if got := where(index); got != want {
+			t.Errorf("recipient %d: %s, want %s", index, got, want)
+		}
+	}
+	for i := range uint32(4) {
+		check(i, "held true routing true unread false pending")
+	}
+	o.answer(qmgr.Lookup{})
+	check(0, "held true routing false unread false pending smtp:a.test 0 waiting 1 busy none")
+	check(1, "held true routing false unread false pending smtp:b.test 1 waiting 0 busy window")
+	check(2, "held true routing true unread false pending")
+	check(3, "held true routing false unread false pending smtp:c.test 0 waiting 1 busy none")
+	check(9, "held true routing false unread false pending")
+	if v := o.Core.ExplainRecipient(1, 0); v.Held {
+		t.Errorf("of a message that is not there: %+v", v)
+	}
+	o.deliver(qmgrtest.Accepted) // b.test of the first message
+	o.deliver(qmgrtest.Later)    // a.test
+	check(0, "held true routing false unread false deferred")
+	check(2, "held true routing false unread false pending smtp:slow.test 0 waiting 1 busy none")
+}
+
 // A list of destinations begins with those for which most waits, and goes on where the page
 // before ended; it picks by name, condition and domain.
 func TestListOfDestinations(t *testing.T) {

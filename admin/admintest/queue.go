@@ -24,10 +24,11 @@ type Message struct {
 	InCore     bool
 	Places     []qmgr.PlaceView // with InCore: where it goes
 	Parked     qmgr.WaitKind
-	Ordered    qmgr.Ordered // with InCore
-	Busy       bool         // being delivered: orders take effect when Finish is called
-	Damaged    bool         // its recipients and its content cannot be read
-	Unreadable bool         // its recipients cannot be read now, for a reason that may be temporary
+	Where      map[uint32]qmgr.RecipientView // with InCore: where recipients are, by index
+	Ordered    qmgr.Ordered                  // with InCore
+	Busy       bool                          // being delivered: orders take effect when Finish is called
+	Damaged    bool                          // its recipients and its content cannot be read
+	Unreadable bool                          // its recipients cannot be read now, for a reason that may be temporary
 }
 
 // A Queue is messages in memory. Its methods may be called from any goroutine.
@@ -546,6 +547,20 @@ func (q *Queue) Trouble() (messages int, at time.Time, reason error) {
 		return 0, time.Time{}, nil
 	}
 	return q.trouble()
+}
+
+// ExplainRecipient implements admin.Scheduler.
+func (q *Queue) ExplainRecipient(ctx context.Context, id mail.QueueID, index uint32) (v qmgr.RecipientView, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.silent {
+		return v, errSilent
+	}
+	if m := q.find(id); m != nil && m.InCore {
+		v = m.Where[index]
+		v.Held = true
+	}
+	return v, ctx.Err()
 }
 
 // Explain implements admin.Scheduler.

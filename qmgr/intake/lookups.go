@@ -163,6 +163,16 @@ type Routing struct {
 // Len returns how many recipients wait.
 func (r *Routing) Len() int { return r.count }
 
+// Has reports whether the recipient with an index waits.
+func (r *Routing) Has(index uint32) bool {
+	for j := range r.jobs.All() {
+		if mail.HasRecipient(j.Recipients, index) {
+			return true
+		}
+	}
+	return false
+}
+
 // A Question is a client's, which waits for a lookup as mail does. It is embedded in
 // what else is known of the question, to which Owner leads back.
 type Question struct {
