@@ -302,6 +302,16 @@ func (q *Qmgr) unsuspended() {
 	v.orders.Put(measure.Key{Scope: measure.Resumed}, measure.Record{Order: measure.Order{Since: q.now, Until: mail.Never}})
 }
 
+// reconsiderSuspended has suspended mail looked at again if its age leads to something at another time by a
+// new configuration: it would be returned days later than the operator wants.
+func (q *Qmgr) reconsiderSuspended(now *backoff.Config) {
+	was := &q.cfg.Backoff
+	if q.suspended.active > 0 && (now.MaximalQueueLifetime != was.MaximalQueueLifetime || now.BounceQueueLifetime != was.BounceQueueLifetime || now.DelayWarningTime != was.DelayWarningTime) {
+		q.unsuspended()
+		q.suspended.recount()
+	}
+}
+
 // recount brings up to date which scopes have suspensions. It is called after each change of the table.
 func (v *suspensions) recount() {
 	clear(v.has[:])
