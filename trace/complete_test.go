@@ -138,7 +138,10 @@ func valuesIn(g *ast.GenDecl, name string) int {
 	if _, isIota := first.Values[0].(*ast.Ident); !isIota {
 		n = 1 // iota + 1: 0 means nothing
 	}
-	for _, s := range g.Specs {
+	for i, s := range g.Specs {
+		if s := s.(*ast.ValueSpec); i > 0 && len(s.Values) > 0 {
+			continue // it counts the others
+		}
 		if ast.IsExported(s.(*ast.ValueSpec).Names[0].Name) {
 			n++
 		}
