@@ -107,7 +107,7 @@ func (q *Qmgr) putBack(id EntryID, e *sched.Entry, untried []mail.Recipient) {
 	back := e.PutBack(untried)
 	q.hold(m, len(untried))
 	switch d := queueOf(e.Destination()); {
-	case id <= q.rerouted.entry && d.site != nil:
+	case id <= q.rerouted.entry && d.hasRoute():
 		q.routeAgain(m)
 	case q.putOffSuspended(back):
 	case d.dead() && d.source != nil:

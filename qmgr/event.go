@@ -217,7 +217,7 @@ type Configure struct{ Config Config }
 // it, all rules count.
 type Rules struct{ Names []string }
 
-// Reroute says that routes may be others than before: what waits for connections is routed again.
+// Reroute says that routes may be others than before: all that waits is routed again.
 type Reroute struct{}
 
 // AdjustWarmup asks to change where a source is in its warm-up plan. An order that cannot be

@@ -8,10 +8,10 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 )
 
-// What connections must be like is a part of a route, and so of the queue in which mail waits. When
-// that has changed, by a reload that demands more of some receivers, mail in core would go on to leave
-// by the old demand for as long as it is not deferred: hours, if there is much of it. So all that waits for
-// connections is routed again. What is under way ends as it began, and is routed again if it comes
+// The queue in which mail waits follows from its route, of which the demand on connections is a part. When
+// a reload has changed routes, or demands more of some receivers, mail in core would go on to leave
+// by the old route for as long as it is not deferred: hours, if there is much of it. So all that waits, for
+// a connection, an agent or a lookup, is routed again. What is under way ends as it began, and is routed again if it comes
 // back untried; so is the answer to a lookup that began before.
 
 // A rerouting is what was begun by routes that are not in force any more.
@@ -20,7 +20,7 @@ type rerouting struct {
 	entry  EntryID  // the last that had been started
 }
 
-// reroute has all mail that waits for connections routed again.
+// reroute has all mail that waits routed again.
 func (q *Qmgr) reroute() {
 	q.rerouted = rerouting{q.lookups.Last(), q.lastEntry}
 	var all []*message
@@ -33,8 +33,8 @@ func (q *Qmgr) reroute() {
 	}
 }
 
-// routeAgain asks anew where those recipients of a message go that wait for connections; when the
-// answers have come that are outstanding, for they may be old.
+// routeAgain asks anew where the waiting recipients of a message go; when the
+// answers have come that are outstanding, for they may be old. A lookup that they wait for is one of the old nexthop.
 func (q *Qmgr) routeAgain(m *message) {
 	if m.callout != nil || m.stage != stageRunning || m.order != orderNone {
 		return
@@ -43,7 +43,7 @@ func (q *Qmgr) routeAgain(m *message) {
 		return
 	}
 	for e := range m.Waiting() {
-		if queueOf(e.Destination()).site == nil {
+		if !queueOf(e.Destination()).hasRoute() {
 			continue
 		}
 		m.unrouted = append(m.unrouted, e.Recipients...)
@@ -51,12 +51,21 @@ func (q *Qmgr) routeAgain(m *message) {
 		q.hold(m, len(e.Recipients))
 		q.finish(e)
 	}
+	found := len(m.unrouted)
+	m.unrouted = q.lookups.Recall(&m.routing, m.unrouted)
+	m.Unbound += len(m.unrouted) - found
 	if len(m.unrouted) == 0 {
 		return
 	}
 	m.Touch()
 	m.RetireIdle()
 	q.askRoutes(m)
+}
+
+// hasRoute reports whether mail is in the queue because of its route: not because it is put off or refused, which
+// agents are about to carry out.
+func (q *queue) hasRoute() bool {
+	return q.site != nil || q.transport.Name != TransportRetry && q.transport.Name != TransportError
 }
 
 // askRoutes asks where the unrouted recipients of a message go.

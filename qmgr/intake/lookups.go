@@ -524,6 +524,15 @@ func (s *Lookups) Withdraw(r *Routing) (n int) {
 	return n
 }
 
+// Recall is Withdraw for a message that stays. It appends the recipients to a list, which it returns.
+func (s *Lookups) Recall(r *Routing, to []mail.Recipient) []mail.Recipient {
+	for j := range r.jobs.All() {
+		to = append(to, j.Recipients...)
+	}
+	s.Withdraw(r)
+	return to
+}
+
 // Disown has the lookups of a message that leaves the core go on, on no account.
 func (r *Routing) Disown() {
 	for l := r.owned.PopFront(); l != nil; l = r.owned.PopFront() {
