@@ -1,9 +1,9 @@
 package mail
 
 import (
-	"slices"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
