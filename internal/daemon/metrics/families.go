@@ -117,7 +117,7 @@ var families = []family{
 	always("destination_deaths_total", counter, "Times that a destination or a transport was found dead, and was not tried for a while.", nil, func(f *Facts, out emit) { out(float64(f.Driver.Notes[qmgr.NoteDead])) }),
 	shape("first_attempt_delay_seconds", "Time from the arrival of a message to the start of its first attempts, by class of mail.", []string{"class"}, delays, func(f *Facts, out func(histogram.Values, ...string)) {
 		for _, c := range f.Driver.First {
-			out(c.Times, c.Class)
+			out(c.Times, label(c.Class))
 		}
 	}),
 	shape("delivery_delay_seconds", "Time from the arrival of a message to the end of a transaction that has delivered it.", nil, delays, func(f *Facts, out func(histogram.Values, ...string)) { out(f.Driver.Delivery) }),
@@ -296,8 +296,8 @@ func tenants(name, help string, value func(*qmgr.TenantView) int) family {
 
 func milters(name, help string, labels []string, values func(*Milter, emit)) family {
 	return always(name, counter, help, append([]string{"milter"}, labels...), func(f *Facts, out emit) {
-		for i := range f.Milters {
-			m := &f.Milters[i]
+		for i := range f.milters {
+			m := &f.milters[i]
 			values(m, func(v float64, labels ...string) { out(v, append([]string{m.Name}, labels...)...) })
 		}
 	})

@@ -60,10 +60,13 @@ type Facts struct {
 	// What the Collector derives from them.
 	sites            []site
 	classes, tenants []qmgr.TenantView
+	milters          []Milter
 }
 
-// derive chooses the destinations and tenants that have time series of their own.
+// derive chooses the destinations and tenants that have time series of their own, and adds up what would have
+// the same one.
 func (f *Facts) derive(top int) {
+	f.milters = distinct(f.Milters)
 	if f.Core != nil {
 		f.sites = topSites(f.Core, top)
 	}
@@ -115,6 +118,7 @@ func NewHandler(cfg Config) http.Handler {
 	registry.MustRegister(newCollector(cfg), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelError), EnableOpenMetrics: true, MaxRequestsInFlight: scrapes,
+		ErrorHandling: promhttp.ContinueOnError, // one family that is wrong must not hide the others
 	})
 }
 
@@ -146,7 +150,11 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 			continue
 		}
 		f.values(facts, func(v float64, labels ...string) {
-			metrics <- prometheus.MustNewConstMetric(desc, f.kind.value(), v, labels...)
+			m, err := prometheus.NewConstMetric(desc, f.kind.value(), v, labels...)
+			if err != nil { // a panic here would end the process, because of a name
+				m = prometheus.NewInvalidMetric(desc, err)
+			}
+			metrics <- m
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/posthaste-mta/posthaste/driver"
 	"github.com/posthaste-mta/posthaste/internal/histogram"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/milter"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 	"github.com/posthaste-mta/posthaste/spool"
@@ -191,7 +192,7 @@ func TestHostileNames(t *testing.T) {
 		f.Tenants.Classes = append(f.Tenants.Classes, qmgr.TenantView{Class: v.Class, Waiting: 1})
 	}
 	for i := range 33 {
-		f.Driver.First = append(f.Driver.First, driver.ClassTimes{Class: fmt.Sprint(i), Times: values(1)})
+		f.Driver.First = append(f.Driver.First, driver.ClassTimes{Class: fmt.Sprint("\xff", i), Times: values(1)})
 	}
 	got := gather(t, f, 20)
 	if n := series(got); n > seriesMost {
@@ -223,6 +224,39 @@ func TestNoReasonsAsNames(t *testing.T) {
 	got := gather(t, f, 20)[prefix+"destination_waiting"].Metric
 	if len(got) != 1 || !strings.Contains(got[0].String(), `value:"other"`) || got[0].Gauge.GetValue() != 2 {
 		t.Errorf("%v", got)
+	}
+}
+
+// A name that is wrong in spite of all ends neither the process nor the scrape.
+func TestInvalidName(t *testing.T) {
+	f := whole()
+	f.Core.Transports[0].Name = "\xff"
+	h := NewHandler(Config{Top: 3, Gather: func(context.Context) Facts { return f }})
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "posthaste_queue_messages") || strings.Contains(body, "posthaste_transport_busy{") {
+		t.Errorf("%d: %.200s", w.Code, body)
+	}
+}
+
+// A configuration may have two milters of one name. Time series that are there twice would make every scrape fail.
+//
+// Seen failing: "collected before with the same name and label values".
+func TestMiltersOfOneName(t *testing.T) {
+	f := whole()
+	one := milter.Counters{Connections: 1, Messages: 2, Refused: 3, Deferred: 4, Discarded: 5, Held: 6, Changed: 7, Failures: 8}
+	f.Milters = []Milter{{"filter", one}, {"other", one}, {"filter", one}}
+	got := gather(t, f, 20)
+	for name, want := range map[string]float64{"milter_connections_total": 2, "milter_messages_total": 4, "milter_rulings_total": 2 * (3 + 4 + 5 + 6 + 7), "milter_failures_total": 16} {
+		sum := 0.0
+		for _, m := range got[prefix+name].Metric {
+			if strings.Contains(m.String(), `"filter"`) {
+				sum += m.Counter.GetValue()
+			}
+		}
+		if sum != want {
+			t.Errorf("%s: %v, want %v", name, sum, want)
+		}
 	}
 }
 

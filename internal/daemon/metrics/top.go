@@ -134,3 +134,25 @@ func fold(views []qmgr.TenantView, others qmgr.TenantView, top int, shorten func
 	add(&others)
 	return append(all, rest)
 }
+
+// distinct returns one Milter for each name: names need not differ in the configuration.
+func distinct(all []Milter) (list []Milter) {
+	for _, m := range all {
+		m.Name = label(m.Name)
+		i := slices.IndexFunc(list, func(o Milter) bool { return o.Name == m.Name })
+		if i < 0 {
+			list = append(list, m)
+			continue
+		}
+		sum := &list[i].Counters
+		sum.Connections += m.Connections
+		sum.Messages += m.Messages
+		sum.Refused += m.Refused
+		sum.Deferred += m.Deferred
+		sum.Discarded += m.Discarded
+		sum.Held += m.Held
+		sum.Changed += m.Changed
+		sum.Failures += m.Failures
+	}
+	return list
+}
