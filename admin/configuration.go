@@ -91,6 +91,9 @@ func (s *Server) reload(ctx context.Context, in *reloadInput) (*reloadOutput, er
 		return nil, huma.Error501NotImplemented("this host has no configuration to read again")
 	}
 	if !in.Body.DryRun {
+		if err := s.refuse(); err != nil {
+			return nil, err
+		}
 		s.log.Info("order", "verb", "reload", "by", orderedBy(ctx))
 	}
 	done, err := s.cfg.Configuration.Reload(ctx, in.Body.DryRun)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -56,6 +57,20 @@ func TestConfiguration(t *testing.T) {
 		f.err = c.err
 		if w := a.do(c.method, c.path, c.body); w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s %s %s: %d %s, want %d %s", c.method, c.path, c.body, w.Code, w.Body, c.code, c.want)
+		}
+	}
+	f.err = nil
+	stopping, err := admin.New(admin.Config{Configuration: f}, admintest.New(), admintest.New(), admintest.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopping.Stopping()
+	for body, want := range map[string]int{`{}`: 503, `{"dry_run":true}`: 200} {
+		r := httptest.NewRequest("POST", "/v1/configuration/reload", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		if stopping.Handler().ServeHTTP(w, r); w.Code != want {
+			t.Errorf("%s while it stops: %d %s, want %d", body, w.Code, w.Body, want)
 		}
 	}
 	if f.reloads != 3 {

@@ -23,7 +23,7 @@ func TestPatterns(t *testing.T) {
 		{parseSender, "@b.example", "x@b.example", true}, {parseSender, "@B.example", "x@b.EXAMPLE", true}, {parseSender, "@b.example", "x@c.b.example", false},
 		{parseSender, "@b.example", "", false},
 		{parseSender, "*", "", true}, {parseSender, "*@b", "x@b", true}, {parseSender, "*@b", "@b", true}, {parseSender, "*@b", "x@c", false},
-		{parseSender, "x*x", "x", false}, {parseSender, "x*x", "xx", true}, {parseSender, "ab*ba", "aba", false}, {parseSender, "*a*a*", "a", false}, {parseSender, "*a*a*", "aa", true},
+		{parseSender, "x*x", "x", false}, {parseSender, "x*x", "xx", true}, {parseSender, "ab*ba", "aba", false}, {parseSender, "a*b*b", "ab", false}, {parseSender, "*a*a*", "a", false}, {parseSender, "*a*a*", "aa", true},
 		{parseGlob, "a.b", "axb", false}, {parseSender, "*(", "x(", true}, {parseSender, "*.*@*.c", "a.b@d.c", true},
 		{parseGlob, "-", "", true}, {parseGlob, "-", "-", false},
 		{parsePart, "Full", "mailbox full", true}, {parsePart, "full*", "mailbox full", false}, {parsePart, "box", "", false},
@@ -235,5 +235,26 @@ func FuzzPosition(f *testing.F) {
 	})
 	if got, err := parsePosition(p.String()); err != nil || got != p {
 		f.Errorf("%v, %v", got, err)
+	}
+}
+
+// An order to expire mail does what the end of its lifetime would do: the last reply is quoted
+// with its time, and a failure of mail from the null sender is a double bounce. Other orders
+// report nothing to the null sender.
+func TestExpiryOfARecipient(t *testing.T) {
+	reply := mail.Reply{Code: 450, Text: "later"}
+	r := &mail.RecipientOutcome{Recipient: mail.Recipient{Index: 3}, Outcome: mail.Outcome{Result: mail.Deferred, Reply: reply, At: 7}}
+	for _, sender := range []mail.Address{"", "a@b"} {
+		o := verbExpire.failure(sender, r, "ignored")
+		if o.Index != 3 || o.Result != mail.Failed || !o.Expired || o.Report != mail.ReportFailed || o.At != 7 || o.Reply.Text != reply.Text || o.Reply.Code != reply.Code {
+			t.Errorf("from %q: %+v", sender, o)
+		}
+	}
+	if o := verbBounce.failure("", r, "gone"); o.Report == mail.ReportFailed || o.Expired || o.Reply.Text != "returned by an operator: gone" {
+		t.Errorf("%+v", o)
+	}
+	r.Recipient.Notify = mail.NotifyNever
+	if o := verbExpire.failure("a@b", r, ""); o.Report == mail.ReportFailed {
+		t.Errorf("a report that the sender has not asked for: %+v", o)
 	}
 }

@@ -31,6 +31,9 @@ type Kind struct {
 // owner, group and mode of one that exists stay. Changes by several programs wait for each
 // other, for at most 30 s.
 func (k *Kind) Edit(path string, readers int, change func(lines []string) ([]string, error)) error {
+	if name, managed := strings.CutPrefix(path, systemd); managed {
+		return fmt.Errorf("%s: a credential of the service cannot be changed; change the file that LoadCredential=%s names, and restart the service", path, name)
+	}
 	// A link stays, and what it points to is changed.
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

@@ -108,6 +108,18 @@ func TestMistakes(t *testing.T) {
 	if _, _, err := New(Token{Name: "posthaste_x", Scope: ScopeRead}); err == nil || !strings.Contains(err.Error(), "must not begin with posthaste_") {
 		t.Errorf("a name like a token: %v", err)
 	}
+	// A credential of systemd is in a read-only copy; a change must not make a file of its name.
+	t.Chdir(t.TempDir())
+	t.Setenv("CREDENTIALS_DIRECTORY", filepath.Dir(path))
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Add("systemd:tokens", Token{Name: "a", Scope: ScopeRead}, -1); err == nil || !strings.Contains(err.Error(), "LoadCredential=tokens") {
+		t.Errorf("a credential of the service is changed: %v", err)
+	}
+	if _, err := os.Stat("systemd:tokens"); err == nil {
+		t.Error("a file with the name of a credential is made")
+	}
 	for _, name := range []string{"", "a b", "#", "ä", strings.Repeat("x", 65)} {
 		if _, _, err := New(Token{Name: name, Scope: ScopeRead}); err == nil {
 			t.Errorf("%q is taken for a name", name)
