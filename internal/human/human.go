@@ -135,13 +135,21 @@ func twoUnits(d, large time.Duration, largeName string, small time.Duration, sma
 }
 
 // When is an instant for people, as in "3h20m ago, 21 Nov 10:01:02".
-func When(t, now time.Time) string {
-	local := t.Local().Format("2 Jan 15:04:05")
-	if t.Local().Year() != now.Local().Year() {
-		local = t.Local().Format("2 Jan 2006 15:04")
-	}
+func When(t, now time.Time) string { return away(t, now) + ", " + local(t, now) }
+
+// Until is an end for people, as in "until 21 Nov 10:01:02 (in 3h20m)".
+func Until(t, now time.Time) string { return "until " + local(t, now) + " (" + away(t, now) + ")" }
+
+func away(t, now time.Time) string {
 	if t.After(now) {
-		return "in " + Span(t.Sub(now)) + ", " + local
+		return "in " + Span(t.Sub(now))
 	}
-	return Span(now.Sub(t)) + " ago, " + local
+	return Span(now.Sub(t)) + " ago"
+}
+
+func local(t, now time.Time) string {
+	if t.Local().Year() != now.Local().Year() {
+		return t.Local().Format("2 Jan 2006 15:04")
+	}
+	return t.Local().Format("2 Jan 15:04:05")
 }

@@ -190,7 +190,7 @@ func ruleText(rule string) string { return "by the rule [reply_rule." + human.Pl
 func loweredText(d *admin.Destination, now time.Time) string {
 	text := "limits lowered by the rule [reply_rule." + human.Plain(d.Lowered) + "]"
 	if d.LoweredEnd != nil {
-		text += ", until " + human.When(*d.LoweredEnd, now)
+		text += ", " + human.Until(*d.LoweredEnd, now)
 	}
 	return text
 }

@@ -270,7 +270,7 @@ func (v *hostsView) levelText(h *admin.HostStatus) string {
 	case h.LevelFixed:
 		text += " for good"
 	case h.LevelUntil != nil:
-		text += ", until " + human.When(*h.LevelUntil, v.now) + " at least"
+		text += ", " + human.Until(*h.LevelUntil, v.now) + " at least"
 	}
 	if f := h.Fell; f != nil {
 		text += "; " + human.Span(v.now.Sub(f.At)) + " ago " + f.Text

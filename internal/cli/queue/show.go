@@ -278,12 +278,12 @@ func waitText(d *admin.Detail, now time.Time) string {
 			text += "; removed " + human.When(*d.Until, now)
 		}
 		if d.Date != nil && d.Date.After(now) {
-			text += "; then its sender has it kept until " + human.When(*d.Date, now)
+			text += "; then its sender has it kept " + human.Until(*d.Date, now)
 		}
 		return text
 	case admin.WaitDate:
 		if d.Until != nil {
-			return "its sender has it kept until " + human.When(*d.Until, now) + " (posthaste queue release " + d.ID + " sends it now)"
+			return "its sender has it kept " + human.Until(*d.Until, now) + " (posthaste queue release " + d.ID + " sends it now)"
 		}
 	case admin.WaitRepair:
 		return "damaged, put aside"

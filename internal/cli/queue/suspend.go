@@ -183,14 +183,14 @@ func suspendedUntil(until *time.Time, now time.Time) string {
 	if until == nil {
 		return ", until it is resumed"
 	}
-	return ", until " + human.When(*until, now)
+	return ", " + human.Until(*until, now)
 }
 
 // suspensionText describes a suspension, its end and the command that ends it.
 func suspensionText(s *admin.Suspension, now time.Time) string {
 	until := "until it is resumed"
 	if s.Until != nil {
-		until = "until " + human.When(*s.Until, now)
+		until = human.Until(*s.Until, now)
 	}
 	text := s.Scope + " " + s.Value + " is suspended by " + s.By + " " + until
 	if s.Reason != "" {

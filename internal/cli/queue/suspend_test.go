@@ -17,7 +17,7 @@ func TestSuspensionText(t *testing.T) {
 		s    admin.Suspension
 		want []string
 	}{
-		{admin.Suspension{Scope: "domain", Value: "a.test", By: "jo", Reason: "complaints", Until: &until}, []string{"domain a.test is suspended by jo until in 2h", ": complaints; posthaste queue resume --domain a.test"}},
+		{admin.Suspension{Scope: "domain", Value: "a.test", By: "jo", Reason: "complaints", Until: &until}, []string{"domain a.test is suspended by jo until ", " (in 2h): complaints; posthaste queue resume --domain a.test"}},
 		{admin.Suspension{Scope: "site", Value: "{mx1,mx2;mx3}", By: "jo"}, []string{"site {mx1,mx2;mx3} is suspended by jo until it is resumed; posthaste queue resume --site '{mx1,mx2;mx3}'"}},
 		{admin.Suspension{Scope: "tenant", Value: "o'neill\x1b[2J", By: "jo"}, []string{`--tenant 'o'\''neill`}},
 		{admin.Suspension{Scope: "site", Value: "[192.0.2.1]:25", By: "jo"}, []string{"--site '[192.0.2.1]:25'"}},
