@@ -21,12 +21,10 @@ const coreNamedMax = MessagesMax
 // queue is large, and unlike a request does not hand the core more than it has room for, so that memory does not
 // grow with the backlog. It counts for no limit: one caller at a time should use it.
 //
-// Mail that is deferred again meanwhile is not tried twice. Otherwise an order for a domain
-// whose server is down could meet the same messages again and again at their new places in the index.
+// Mail that is deferred again meanwhile is not tried twice.
 func (s *Server) RetryDomains(ctx context.Context, domains []string, by, reason string) (messages int, err error) {
 	ctx = context.WithValue(ctx, peerKey{}, by)
 	sel := retryOf(domains)
-	sel.untried = instant(time.Now())
 	for from := (position{}); ; {
 		if s.stopping.Load() {
 			return messages, errStopping

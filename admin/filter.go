@@ -33,7 +33,7 @@ type selector struct {
 	before    mail.Instant
 	after     mail.Instant
 	sites     domainSet    // the domain of a recipient; see RetryDomains
-	untried   mail.Instant // only messages whose last round has ended before, or that have had none; 0: all
+	untried   mail.Instant // only messages whose last round has not ended since then; 0: all; see position
 }
 
 // listed returns the areas that are searched by default. Damaged messages are left
@@ -150,7 +150,7 @@ func (s *selector) envelope(m *Message) bool {
 		// The sender, the flow, the size and the age are unknown, so conditions on them do not match.
 		return s.before == mail.Never && s.after == 0 && s.larger == 0 && s.smaller == 0 && len(s.sender)+len(s.class)+len(s.tenant)+len(s.flow) == 0
 	}
-	if s.untried > 0 && e.LastAttempt >= s.untried {
+	if s.untried > 0 && e.LastAttempt > s.untried {
 		return false
 	}
 	if !s.class.match(e.Flow.Class) || !s.tenant.match(e.Flow.Tenant) || !s.flow.match(e.Flow.Flow) {

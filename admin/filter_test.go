@@ -227,14 +227,19 @@ func FuzzPosition(f *testing.F) {
 	f.Add(p.String())
 	f.Add("incoming-0-0000000000000-0")
 	f.Add("deferred--1-0000000000000-0")
+	f.Add("deferred-0-0000000000000-0-1b")
+	f.Add("deferred-0-0000000000000-0-0")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := parsePosition(text)
 		if err == nil && p.String() != text {
 			t.Errorf("%q is read as %q", text, p)
 		}
 	})
-	if got, err := parsePosition(p.String()); err != nil || got != p {
-		f.Errorf("%v, %v", got, err)
+	for _, since := range []mail.Instant{0, 1 << 60} {
+		p.since = since
+		if got, err := parsePosition(p.String()); err != nil || got != p {
+			f.Errorf("%v, %v", got, err)
+		}
 	}
 }
 

@@ -127,8 +127,14 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 	if v.harmful() && !o.DryRun && len(o.Filter.IDs) == 0 {
 		limit = min(limit, o.Confirm)
 	}
+	if v == verbRetry {
+		sel.untried = from.since
+	}
 	c := s.newScan(sel)
 	found, next, err := c.run(ctx, from, limit)
+	if err == nil && v == verbRetry && next.set {
+		next.since, err = s.begun(ctx, from)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +188,18 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 	done.Splits = s.made(ctx, done.Splits, pending)
 	done.Done = done.Matched - done.Pending
 	return done, err
+}
+
+// begun returns the core's last step before an order to try messages, as seen by its first request. The requests that follow
+// pass by what was deferred since then: otherwise an order for a domain whose server is down could
+// meet the same messages again and again at their new places in the index. The clock of this machine would
+// not do, since the core's runs on where that is set back.
+func (s *Server) begun(ctx context.Context, from position) (mail.Instant, error) {
+	if from.since != 0 {
+		return from.since, nil
+	}
+	v, err := s.view(ctx, 0)
+	return v.Now, err
 }
 
 func (s *Server) give(v verb, ids, aside []mail.QueueID, reason string) {

@@ -16,6 +16,7 @@ type position struct {
 	area      mail.Area
 	at        mail.Cursor
 	recipient uint32
+	since     mail.Instant // of an order to try messages: the core's last step before it; else 0
 	set       bool
 }
 
@@ -26,7 +27,11 @@ func (p position) String() string {
 	if !p.set {
 		return ""
 	}
-	return fmt.Sprintf("%s-%x-%s-%d", p.area, int64(p.at.Due), p.at.ID, p.recipient)
+	text := fmt.Sprintf("%s-%x-%s-%d", p.area, int64(p.at.Due), p.at.ID, p.recipient)
+	if p.since != 0 {
+		text += fmt.Sprintf("-%x", int64(p.since))
+	}
+	return text
 }
 
 func parsePosition(text string) (position, error) {
@@ -34,15 +39,19 @@ func parsePosition(text string) (position, error) {
 		return position{}, nil
 	}
 	parts := strings.Split(text, "-")
-	if len(parts) != 4 {
+	if len(parts) == 4 {
+		parts = append(parts, "0")
+	}
+	if len(parts) != 5 {
 		return position{}, errCursor
 	}
 	area, areaErr := parseArea(parts[0])
 	due, dueErr := strconv.ParseInt(parts[1], 16, 64)
 	id, idErr := mail.ParseQueueID(parts[2])
 	recipient, recipientErr := strconv.ParseUint(parts[3], 10, 32)
-	p := position{area: area, at: mail.Cursor{Due: mail.Instant(due), ID: id}, recipient: uint32(recipient), set: true}
-	if errors.Join(areaErr, dueErr, idErr, recipientErr) != nil || p.String() != text {
+	since, sinceErr := strconv.ParseInt(parts[4], 16, 64)
+	p := position{area: area, at: mail.Cursor{Due: mail.Instant(due), ID: id}, recipient: uint32(recipient), since: mail.Instant(since), set: true}
+	if errors.Join(areaErr, dueErr, idErr, recipientErr, sinceErr) != nil || p.String() != text {
 		return position{}, errCursor
 	}
 	return p, nil

@@ -34,10 +34,11 @@ func (c *Counts) CalledOut() (n uint64) {
 // A View is what the core holds at one moment: a copy, which belongs to the
 // caller.
 type View struct {
-	Messages   int // in core
-	Recipients int // in core
-	Busy       int // deliveries under way
-	Named      int // messages that a Retry has named and that have not come into core yet
+	Now        mail.Instant // of the last step
+	Messages   int          // in core
+	Recipients int          // in core
+	Busy       int          // deliveries under way
+	Named      int          // messages that a Retry has named and that have not come into core yet
 	Lookups    LookupsView
 	Callouts   CalloutsView
 	Behind     bool
@@ -126,7 +127,7 @@ type QueueView struct {
 // transport, those with the most waiting entries; 0 means none. It takes time
 // in proportion to the number of destinations.
 func (q *Qmgr) View(maxQueues int) View {
-	v := View{Messages: q.mails(), Recipients: q.recipients.InCore(), Busy: len(q.busy), Named: q.admission.Named(),
+	v := View{Now: q.now, Messages: q.mails(), Recipients: q.recipients.InCore(), Busy: len(q.busy), Named: q.admission.Named(),
 		Lookups: q.lookupsView(), Callouts: q.desk.View(), Behind: q.Behind(), Halted: q.halt, Counts: q.counts,
 		Offline: q.conns.Offline(), Closings: q.conns.Closings()}
 	v.Mixed, _ = q.conns.Mixed()

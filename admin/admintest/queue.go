@@ -403,6 +403,9 @@ func (q *Queue) View(ctx context.Context, queues int) (qmgr.View, error) {
 		return qmgr.View{}, errSilent
 	}
 	v := q.core
+	if v.Now == 0 {
+		v.Now = mail.Instant(time.Now().UnixNano())
+	}
 	v.Transports = slices.Clone(v.Transports)
 	for i := range v.Transports {
 		t := &v.Transports[i]
