@@ -29,7 +29,7 @@ type orderSaves struct {
 	unsaved []mail.HostRecord // of earlier saves that have failed; of the goroutine that saves
 }
 
-// An orderSave is changed records, and who waits for them to be durable; nil if nobody does.
+// An orderSave is changed records, and where the result is reported; nil if no caller waits for it.
 type orderSave struct {
 	records []mail.HostRecord
 	done    chan<- error // buffer of one

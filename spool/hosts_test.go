@@ -227,6 +227,15 @@ func TestHostsWithoutRoom(t *testing.T) {
 	}
 }
 
+// An operator's order is kept when the disk is short of room, which may be its reason.
+func TestOrdersWithoutRoom(t *testing.T) {
+	s := open(t, small(vfs.NewMem()))
+	s.room.ranFull()
+	if err := s.SaveOrders(ctxTest, []mail.HostRecord{hostRecord(1, 1)}); err != nil {
+		t.Error(err)
+	}
+}
+
 // With a canceled context, and after Close, calls return at once.
 func TestHostsEnd(t *testing.T) {
 	s := mustOpen(t, small(vfs.NewMem()))
