@@ -270,3 +270,63 @@ func TestExplainWhatIsNotInCore(t *testing.T) {
 		}
 	}
 }
+
+// An explanation has at most five different replies, and says of a message that is held until an
+// instant what happens then.
+func TestExplainReplies(t *testing.T) {
+	m := message(1, mail.AreaDeferred, "a@b", "1@d", "2@d", "3@d", "4@d", "5@d", "6@d", "7@d")
+	for i := range m.Recipients {
+		m.Recipients[i].Outcome = mail.Outcome{Result: mail.Deferred, Reply: mail.Reply{Code: 450, Text: string(m.Recipients[i].Recipient.Address)}}
+	}
+	lapsing := message(2, mail.AreaHold, "", "c@d")
+	lapsing.Place.Due = mail.Instant(time.Now().Add(time.Hour).UnixNano())
+	a := serve(t, admintest.New(m, lapsing), admin.Config{})
+	p := get[admin.Explanation](a, "GET", "/v1/explain?id="+id(1).String(), "").Parts[0]
+	if len(p.Replies) != 5 || p.Replies[4].Recipient != "5@d" {
+		t.Errorf("%+v", p.Replies)
+	}
+	if p = get[admin.Explanation](a, "GET", "/v1/explain?id="+id(2).String(), "").Parts[0]; p.At == nil || !strings.Contains(p.Basis, "it is removed then") {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A flow is explained destination by destination where something of it waits; what is under way
+// is said where nothing waits. No end is foretold that is a year away.
+func TestExplainFlow(t *testing.T) {
+	full := summaryOf("smtp", "example.net", 120, qmgr.ConditionFull, qmgr.WaitReason{Kind: qmgr.WaitWindow, Limit: 5, Most: 20})
+	full.DestinationSummary.Hosts.Failure, full.DestinationSummary.Hosts.FailedAt = mail.Reply{Code: 421, Text: "busy"}, noon
+	full.Queue.Busy, full.Queue.Window = 8, 4
+	full.Hosts = []conns.HostView{{Known: destdb.View{Service: 150 * time.Millisecond}}}
+	slow := summaryOf("smtp", "slow.example", 120, qmgr.ConditionFull, qmgr.WaitReason{Kind: qmgr.WaitDestinationDelay, Pause: 100 * 24 * time.Hour})
+	idle := summaryOf("smtp", "idle.example", 0, qmgr.ConditionReady, qmgr.WaitReason{})
+	idle.Queue.Busy = 3
+	q := admintest.New()
+	q.SetDestinations(full, slow, idle)
+	q.SetFlows(qmgr.FlowView{Flow: mail.Flow{Class: "bulk", Tenant: "shop", Flow: "news@b"}, Busy: 3, Places: []qmgr.FlowPlace{
+		{Transport: "smtp", Nexthop: "example.net", Waiting: 9, Sharing: qmgr.Sharing{Flows: 3, Share: 333, Turns: 1}},
+		{Transport: "smtp", Nexthop: "idle.example", Busy: 3}}},
+		qmgr.FlowView{Flow: mail.Flow{Class: "bulk", Tenant: "shop", Flow: "done@b"}, Busy: 2})
+	a := serve(t, q, admin.Config{})
+	explain := func(query string) admin.Explanation {
+		return get[admin.Explanation](a, "GET", "/v1/explain?"+query, "")
+	}
+	x := explain("flow=news*")
+	if len(x.Parts) != 1 || x.Parts[0].Place != "smtp:example.net" || x.Parts[0].Code != "window" || !strings.HasSuffix(x.Parts[0].Ahead[1], "at most one delivery of another starts before its next one") {
+		t.Errorf("%+v", x)
+	}
+	if !strings.HasSuffix(x.Parts[0].Basis, "120 deliveries over 4 connections, each of which takes about 150ms") {
+		t.Errorf("%+v", x.Parts[0])
+	}
+	if x = explain("flow=done@b"); len(x.Parts) != 1 || x.Parts[0].Text != "nothing of it waits; 2 transactions are under way" {
+		t.Errorf("%+v", x)
+	}
+	if x = explain("destination=idle.example"); x.Parts[0].Text != "nothing waits for it; 3 transactions are under way" {
+		t.Errorf("%+v", x)
+	}
+	if p := explain("destination=example.net").Parts[0]; len(p.Replies) != 1 || p.Replies[0].Reply != "421 busy" {
+		t.Errorf("%+v", p)
+	}
+	if p := explain("destination=slow.example").Parts[0]; p.At != nil || len(p.Ahead) != 1 {
+		t.Errorf("an end in 30 years: %+v", p)
+	}
+}
