@@ -52,10 +52,13 @@ func (c FlushConfig) Validate() error {
 	return err
 }
 
-// Limits on what clients can ask of a Flusher.
+// Limits on what clients can ask of a Flusher. They are for names that are only below domains on the list: those on
+// the list are as many as it has.
 const (
 	// flushDomainsMax is the number of names that wait, or that were flushed within the last interval.
 	flushDomainsMax = 1000
+	// flushStrangersMax is the number of those that strangers have asked for: trusted clients find room in any case.
+	flushStrangersMax = 900
 	// flushNetworkMax is the number of those that strangers of one network have asked for.
 	flushNetworkMax = 20
 	// flushRest is the shortest pause between two flushes. flushRestFactor is the number of times that the pause is
@@ -83,14 +86,17 @@ type Flusher struct {
 	domains   domainSet
 	interval  time.Duration
 	known     map[string]*flushState // by domain, with a leading dot if with its subdomains
-	strangers map[netip.Prefix]int   // the names of known that they have asked for, by their networks
+	limited   int                    // the names of known that count for a limit
+	strange   int                    // those of limited that strangers have asked for
+	strangers map[netip.Prefix]int   // the same by their networks
 }
 
 // flushState is what is known of a domain that clients have asked for.
 type flushState struct {
-	wanted bool         // it waits to be flushed
-	last   time.Time    // when it was flushed last; zero if it was not
-	from   netip.Prefix // of the strangers for whom it counts; not valid if for none
+	wanted  bool         // it waits to be flushed
+	last    time.Time    // when it was flushed last; zero if it was not
+	limited bool         // it counts for a limit
+	from    netip.Prefix // of the strangers for whom it counts; not valid if for none
 }
 
 // NewFlusher returns a Flusher for a queue.
@@ -167,23 +173,33 @@ func (f *Flusher) note(now time.Time, key string, a flushAsked) (due bool, refus
 		return false, mail.Reply{}
 	}
 	f.forget(key) // its interval is over
-	if len(f.known) >= flushDomainsMax {
-		f.purge(now)
-	}
-	switch {
-	case a.from.IsValid() && f.strangers[a.from] >= flushNetworkMax:
-		f.purge(now)
-		if f.strangers[a.from] >= flushNetworkMax {
-			return false, notNow(a.name, 7, 1)
+	s := &flushState{wanted: true}
+	if !f.domains.lists(key) {
+		if s.limited, s.from = true, a.from; f.full(a.from) {
+			f.purge(now)
 		}
-	case len(f.known) >= flushDomainsMax:
-		return false, notNow(a.name, 3, 2)
+		switch {
+		case f.strangers[a.from] >= flushNetworkMax:
+			return false, notNow(a.name, 7, 1)
+		case f.full(a.from):
+			return false, notNow(a.name, 3, 2)
+		}
+		f.limited++
+		if a.from.IsValid() {
+			f.strange++
+			f.strangers[a.from]++
+		}
 	}
-	f.known[key] = &flushState{wanted: true, from: a.from}
-	if a.from.IsValid() {
-		f.strangers[a.from]++
-	}
+	f.known[key] = s
 	return true, mail.Reply{}
+}
+
+// full reports whether no more names can be noted for strangers of a network, or for a trusted client if that is not valid.
+func (f *Flusher) full(from netip.Prefix) bool {
+	if !from.IsValid() {
+		return f.limited >= flushDomainsMax
+	}
+	return f.strangers[from] >= flushNetworkMax || f.strange >= flushStrangersMax || f.limited >= flushDomainsMax
 }
 
 // forget drops what is known of a domain.
@@ -193,9 +209,14 @@ func (f *Flusher) forget(key string) {
 		return
 	}
 	delete(f.known, key)
+	if !s.limited {
+		return
+	}
+	f.limited--
 	if !s.from.IsValid() {
 		return
 	}
+	f.strange--
 	if f.strangers[s.from]--; f.strangers[s.from] == 0 {
 		delete(f.strangers, s.from)
 	}

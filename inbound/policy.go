@@ -212,6 +212,13 @@ func newDomainSet(what string, domains []string) (domainSet, error) {
 // has reports whether a domain, in lower case, is in the set.
 func (s domainSet) has(domain string) bool { return s[domain] || s.hasAround(domain) }
 
+// lists reports whether a domain, in lower case, is in the set itself; one with a leading dot stands for the domain and all names
+// below it.
+func (s domainSet) lists(domain string) bool {
+	name, below := strings.CutPrefix(domain, ".")
+	return s[name] && (!below || s[domain])
+}
+
 // hasBelow reports whether all names below a domain, in lower case, are in the set.
 func (s domainSet) hasBelow(domain string) bool { return s["."+domain] || s.hasAround(domain) }
 
