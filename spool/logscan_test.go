@@ -104,6 +104,19 @@ func TestLogInterruptedInAnOlderFile(t *testing.T) {
 		{"the older log's chunk begins before the interruption", []int{4000, 3500, 900}, func(log, older []byte) []byte {
 			return append(log[:page:page], older[page:]...)
 		}, logDoubtful},
+		{"the older log has a small part of a chunk before the end", []int{4100, 2870, 900}, func(log, older []byte) []byte {
+			return append(log[:page:page], older[page:]...)
+		}, logTorn},
+		{"a log that cannot be older has a chunk across the end", nil, func(log, _ []byte) []byte {
+			newer, _ := writtenLog(t, 11, []int{4100, 2500, 900})
+			return append(log[:page:page], newer[page:]...)
+		}, logDoubtful},
+		{"damaged, with a chunk at the end of the mail", []int{4100, 2500, 900}, func(log, older []byte) []byte {
+			end := at + logHeader + 4000
+			log = append(log[:end:end], older[end:]...)
+			copy(log[end-logHeader-300:], forged[:logHeader+300])
+			return log
+		}, logDoubtful},
 		{"the whole chunk is there, and damaged", []int{4100, 2500, 900}, func(log, older []byte) []byte {
 			log = append(log[:at+logHeader+4000:at+logHeader+4000], older[at+logHeader+4000:]...)
 			log[at+logHeader+20] ^= 1

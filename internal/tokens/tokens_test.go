@@ -120,6 +120,16 @@ func TestMistakes(t *testing.T) {
 	if _, err := os.Stat("systemd:tokens"); err == nil {
 		t.Error("a file with the name of a credential is made")
 	}
+	// A file that was written by hand may begin with a token.
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("a read sha256:"+strings.Repeat("ab", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Add(path, Token{Name: "a", Scope: ScopeRead}, -1); !errors.Is(err, ErrExists) {
+		t.Errorf("a second token of the name in the first line: %v", err)
+	}
 	for _, name := range []string{"", "a b", "#", "ä", strings.Repeat("x", 65)} {
 		if _, _, err := New(Token{Name: name, Scope: ScopeRead}); err == nil {
 			t.Errorf("%q is taken for a name", name)
