@@ -364,7 +364,8 @@ func (s *Server) measure(ctx context.Context, p *ExplanationPart, transport, nex
 		return
 	}
 	todo := v.Queue.Todo
-	text := fmt.Sprintf("%d deliveries of %d messages wait for this destination", todo, v.Messages)
+	text := fmt.Sprintf("%d %s of %d %s %s for this destination", todo, plural(todo, "delivery", "deliveries"),
+		v.Messages, plural(v.Messages, "message", "messages"), plural(todo, "waits", "wait"))
 	if v.Oldest != 0 {
 		text += fmt.Sprintf(", the oldest since %s", wall(v.Oldest).Format(time.RFC3339))
 	}

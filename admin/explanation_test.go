@@ -185,6 +185,9 @@ func TestExplainDestination(t *testing.T) {
 			v.Queue.Reason, v.Queue.Until = mail.Reply{Code: 451, Text: "down"}, noon
 		}),
 			"posthaste queue flush tries all deferred mail and all dead destinations now", "queue flush  tries"},
+		"one of each": {at(qmgr.WaitWindow, func(v *qmgr.DestinationView) {
+			v.Queue.WaitReason.Limit, v.Queue.WaitReason.Most, v.Queue.Todo, v.Messages = 1, 1, 1, 1
+		}), `1 delivery of 1 message waits for this destination`, "of 1 connections"},
 		"it rests": {at(qmgr.WaitDead, func(v *qmgr.DestinationView) {
 			v.Queue.Reason, v.Queue.Rule = mail.Reply{Code: 451, Text: "down"}, "pause"
 		}),

@@ -52,6 +52,9 @@ func TestPatternsOfOneCondition(t *testing.T) {
 	if none := patterns(nil); !none.match("a@b") || !none.match("") {
 		t.Error("a condition without patterns is not met")
 	}
+	if _, err := parsePattern("/(/", parseSender); err == nil || !strings.Contains(err.Error(), "`(`") {
+		t.Errorf("an error must quote the expression as written: %v", err)
+	}
 	_, err = parsePatterns("sender", []string{"a@b", "<c@d>", "/(/"}, parseSender)
 	if got := details(err, "query"); len(got) != 2 {
 		t.Errorf("%q", got)

@@ -110,6 +110,9 @@ func parsePattern(text string, parse func(string) (pattern, error)) (pattern, er
 		return pattern{}, errors.New("empty regular expression")
 	case len(text) > 2 && text[0] == '/' && text[len(text)-1] == '/':
 		re, err := regexp.Compile("(?i)" + text[1:len(text)-1])
+		if _, as := regexp.Compile(text[1 : len(text)-1]); err != nil && as != nil {
+			err = as // it quotes what was written
+		}
 		if err != nil {
 			return pattern{}, fmt.Errorf("not a regular expression (RE2): %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		}

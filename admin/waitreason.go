@@ -58,9 +58,9 @@ func waitReasonText(o *qmgr.WaitReason) string {
 	if format := limitFormats[o.Kind]; format != "" {
 		return fmt.Sprintf(format, o.Limit)
 	}
-	what := "connections"
+	what := plural(o.Limit, "connection", "connections")
 	if o.Deliveries {
-		what = "deliveries"
+		what = plural(o.Limit, "delivery", "deliveries")
 	}
 	switch o.Kind {
 	case qmgr.WaitDestinationDelay:
@@ -89,6 +89,14 @@ func waitReasonText(o *qmgr.WaitReason) string {
 	return busyText(o) // WaitHostBusy
 }
 
+// plural chooses the form of a noun, or of a verb, for a number.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
 // busyText describes hosts that refuse further connections.
 func busyText(o *qmgr.WaitReason) string {
 	h := &o.Hosts
@@ -96,7 +104,7 @@ func busyText(o *qmgr.WaitReason) string {
 	case o.Callouts:
 		return "a host recently ended a connection during a call-out, and only call-outs wait"
 	case h.Full == 1:
-		return fmt.Sprintf("%s, %s, refuses more than its %d connections", hostLabel(h.First), onlyHost(h), h.Count) + laterTiers(h)
+		return fmt.Sprintf("%s, %s, refuses more than its %d %s", hostLabel(h.First), onlyHost(h), h.Count, plural(h.Count, "connection", "connections")) + laterTiers(h)
 	case h.Full < h.Hosts || h.Tier+h.Later > 0:
 		return fmt.Sprintf("the %d usable hosts of tier %d refuse more connections or are at their limits", h.Full, h.Tier+1) + laterTiers(h)
 	}
