@@ -366,6 +366,25 @@ func TestETRNOfManySites(t *testing.T) {
 	}
 }
 
+// A client in mynetworks asks for more names than a stranger may. What waits already is not counted again for it.
+func TestETRNOfTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &deferredQueue{takes: time.Hour}
+		_, ts := startFlusher(t, ETRNAll, FlushConfig{Domains: []string{".a.example"}}, q)
+		own := ts.dial(t, "127.0.0.1")
+		defer own.Close()
+		own.hello()
+		for n := range flushNetworkMax + 1 {
+			name := fmt.Sprint("d", n, ".a.example")
+			own.etrn(name, "251 2.0.0 OK, no messages waiting for node "+name)
+		}
+		own.etrn("d1.a.example", "250 2.0.0 Queuing started")
+		if q.counted != flushNetworkMax+1 {
+			t.Errorf("%d counts", q.counted)
+		}
+	})
+}
+
 // The queue cannot be read, and then the program stops in the middle of a search.
 func TestETRNFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
