@@ -206,6 +206,10 @@ func TestRequireTLSBetweenDaemons(t *testing.T) {
 	}
 	r.settled()
 	w.offers.settled()
+	const newest = 3 // TLS 1.3, of versions that begin at 1.0
+	if out, in := r.d.counters.outbound.Stats().TLS, w.offers.d.inbound.Snapshot(); out[newest] == 0 || in.TLSVersions[newest] == 0 || in.TLSVersions[newest] != in.TLS {
+		t.Errorf("handshakes by version: %v as a client, %v as a server, which has made %d", out, in.TLSVersions, in.TLS)
+	}
 	if got := statuses(t, origin); fmt.Sprint(got) != fmt.Sprint(returned) {
 		t.Errorf("returned: %v, want %v", got, returned)
 	}
