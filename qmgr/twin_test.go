@@ -20,6 +20,8 @@ type twins struct {
 	twin  *qmgr.Qmgr
 	seed  uint64
 	steps int
+
+	preempted uint64 // messages that have gone first, according to the core's actions
 }
 
 // newTwins returns a run with a backlog: small windows and pools, many
@@ -78,8 +80,16 @@ func (r *twins) compare(ev qmgr.Event, actions []qmgr.Action) {
 	if len(actions)+len(want) > 0 && !reflect.DeepEqual(want, actions) {
 		r.t.Fatalf("seed %d: %T%+v\nthe core: %+v\nthe twin: %+v", r.seed, ev, ev, actions, want)
 	}
+	for _, a := range actions {
+		if _, is := a.(qmgr.Preempted); is {
+			r.preempted++
+		}
+	}
 	if r.steps%16 != 0 {
 		return
+	}
+	if n := r.w.Core.View(0).Counts.Preemptions; n != r.preempted {
+		r.t.Fatalf("seed %d: %d preemptions are counted, and %d were reported", r.seed, n, r.preempted)
 	}
 	if a, b := r.w.Core.Dump(qmgr.DumpOptions{}), r.twin.Dump(qmgr.DumpOptions{}); a != b {
 		r.t.Fatalf("seed %d: the twin (-) and the core (+) differ:\n%s", r.seed, golden.Diff(b, a))
