@@ -44,11 +44,11 @@ func (w *background) pause(d time.Duration) {
 }
 
 func (s *Spool) startBackground() {
+	s.totals.begin()
+	first, seen := s.db.NewSnapshot(), s.healed // while nothing else goes on
 	s.work.done.Go(s.deleteFiles)
 	s.work.done.Go(s.maintain)
 	s.work.done.Go(s.keepCounts)
-	s.totals.begin()
-	first, seen := s.db.NewSnapshot(), s.healed
 	s.work.done.Go(func() { s.keepTotals(first, seen) })
 }
 
