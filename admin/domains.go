@@ -94,15 +94,10 @@ func (s domainSet) match(domain string) bool {
 	if s[domain] || s["."+domain] {
 		return true
 	}
-	for i := strings.IndexByte(domain, '.'); i >= 0; {
-		if s[domain[i:]] {
+	for above := range mail.Above(domain) {
+		if s[above] {
 			return true
 		}
-		next := strings.IndexByte(domain[i+1:], '.')
-		if next < 0 {
-			return false
-		}
-		i += 1 + next
 	}
 	return false
 }

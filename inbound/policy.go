@@ -227,15 +227,10 @@ func (s domainSet) hasAround(domain string) bool {
 	if len(s) == 0 {
 		return false
 	}
-	for i := strings.IndexByte(domain, '.'); i >= 0; {
-		if s[domain[i:]] {
+	for above := range mail.Above(domain) {
+		if s[above] {
 			return true
 		}
-		next := strings.IndexByte(domain[i+1:], '.')
-		if next < 0 {
-			return false
-		}
-		i += 1 + next
 	}
 	return false
 }

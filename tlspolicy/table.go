@@ -3,6 +3,8 @@ package tlspolicy
 import (
 	"fmt"
 	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // A Rule is a policy for mail to some domains, over any transport.
@@ -61,15 +63,10 @@ func (t *Table) rule(domain string) (Policy, bool) {
 		if p, ok := t.domains[domain]; ok {
 			return p, true
 		}
-		for i := strings.IndexByte(domain, '.'); i >= 0; {
-			if p, ok := t.domains[domain[i:]]; ok {
+		for above := range mail.Above(domain) {
+			if p, ok := t.domains[above]; ok {
 				return p, true
 			}
-			next := strings.IndexByte(domain[i+1:], '.')
-			if next < 0 {
-				break
-			}
-			i += 1 + next
 		}
 	}
 	return Policy{}, false
