@@ -90,6 +90,7 @@ func TestSuspendedMailIsNotFarDue(t *testing.T) {
 			}
 			_, stop := newTown().drives(t, w, nil, 0, func(cfg *driver.Config) { cfg.Log = slog.New(slog.NewTextHandler(log, nil)) })
 			time.Sleep(time.Second)
+			synctest.Wait() // until nobody writes into the log
 			if found := strings.Contains(log.String(), "due far in the future"); found != behind {
 				t.Errorf("all mail is tried: %t\n%s", found, log.String())
 			}
