@@ -94,7 +94,7 @@ func parseManifestCopy(num uint64, file []byte) (c manifestCopy) {
 // manifests maintains the copies of the MANIFESTs that are being written.
 type manifests struct {
 	mu   sync.Mutex
-	last *manifestFile       // the latest one, nil if there is none or it is closed
+	last *manifestFile       // the latest one, nil if there is none or the store is closed
 	due  uint64              // the MANIFEST whose copy must still be marked as current; 0: none
 	logs map[uint64]struct{} // the existing logs
 }
@@ -128,6 +128,7 @@ type manifestFile struct {
 	offset int64  // bytes that are in the copy
 	ahead  []byte // bytes written but not yet in the copy
 	buf    []byte
+	closed bool // but for the copy
 }
 
 // createManifest creates the copy of a MANIFEST, then the MANIFEST.
@@ -149,6 +150,11 @@ func (f *storeFS) createManifest(name string, num uint64, category vfs.DiskWrite
 		copy: &storeFile{File: second, s: f.s, name: copyName, kind: fileManifest}}
 	f.s.manifests.mu.Lock()
 	defer f.s.manifests.mu.Unlock()
+	if old := f.s.manifests.last; old != nil && old.closed {
+		if err := old.copy.Close(); err != nil {
+			return nil, errors.Join(err, file.Close(), second.Close())
+		}
+	}
 	f.s.manifests.last = m
 	for log := range f.s.manifests.logs {
 		if err := m.append(frameLog, binary.BigEndian.AppendUint64(nil, log)); err != nil {
@@ -195,14 +201,29 @@ func (m *manifestFile) append(kind byte, data []byte) error {
 	return m.copy.SyncData()
 }
 
+// Close closes the MANIFEST. The copy of the latest one stays open until there is a newer
+// one or the store is closed: Pebble may delete logs after it has closed the MANIFEST, and
+// each deletion must be recorded.
 func (m *manifestFile) Close() error {
-	m.s.manifests.mu.Lock()
-	defer m.s.manifests.mu.Unlock()
-	err := m.s.manifests.settle()
-	if m.s.manifests.last == m {
-		m.s.manifests.last = nil
+	ms := &m.s.manifests
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	err := errors.Join(ms.settle(), m.File.Close())
+	if m.closed = true; ms.last != m {
+		err = errors.Join(err, m.copy.Close())
 	}
-	return errors.Join(err, m.File.Close(), m.copy.Close())
+	return err
+}
+
+// close closes the copy of the latest MANIFEST, when the store is closed.
+func (ms *manifests) close() error {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	last := ms.last
+	if ms.last = nil; last == nil || !last.closed {
+		return nil
+	}
+	return last.copy.Close()
 }
 
 // marked records that the store's marker durably points to a MANIFEST.

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -59,4 +60,42 @@ func TestPowerFailureAsTheMarkerMoves(t *testing.T) {
 	if _, err := contentOf(after, id); err != nil {
 		t.Error(err)
 	}
+}
+
+// Pebble closes the MANIFEST before its last deletions. Each is in the copy all the same: a log
+// that is recorded but missing would be taken for lost mail at the next start. A newer
+// MANIFEST, and the end of the store, close the copy.
+func TestLogDeletedBehindTheManifest(t *testing.T) {
+	fs := vfs.NewMem()
+	s := open(t, small(fs))
+	s.manifests.mu.Lock()
+	own := s.manifests.last
+	s.manifests.mu.Unlock()
+	f := &storeFS{FS: s.disk, s: s}
+	create := func(num uint64) vfs.File {
+		t.Helper()
+		m, err := f.createManifest(s.disk.PathJoin(s.path("db"), fmt.Sprintf("MANIFEST-%06d", num)), num, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := create(777)
+	if err := errors.Join(s.manifests.logMade(900), s.manifests.logMade(901), m.Close(), s.manifests.logGivenUp(900)); err != nil {
+		t.Fatal(err)
+	}
+	data, err := s.readFile(s.manifestCopy(777))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := parseManifestCopy(777, data); !c.whole || c.logs[900] || !c.logs[901] {
+		t.Errorf("%+v", c.logs)
+	}
+	newer := create(778)
+	if err := errors.Join(newer.Close(), s.manifests.close()); err != nil || s.manifests.last != nil {
+		t.Errorf("%v, %v", s.manifests.last, err)
+	}
+	s.manifests.mu.Lock()
+	s.manifests.last = own
+	s.manifests.mu.Unlock()
 }

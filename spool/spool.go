@@ -258,6 +258,7 @@ func (s *Spool) release() error {
 		errs = append(errs, s.db.Close())
 		s.db = nil
 	}
+	errs = append(errs, s.manifests.close())
 	s.stalled(false)
 	s.spare.give()
 	for i := len(s.opened) - 1; i >= 0; i-- {
