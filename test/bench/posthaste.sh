@@ -2,6 +2,8 @@
 # Variants: defaults (stock limits), tuned, and for limit421 the feedback styles
 # level, and fb1N, fbsqrtN, fb1, by Postfix's rule or, with suffix r, by the
 # README's; for rtt streamN, with N messages in flight on a connection.
+# With BENCH_CERT and BENCH_KEY, the files of a certificate, tuned uses TLS on both sides;
+# that needs a sink that offers STARTTLS.
 POSTHASTE=$(realpath "${POSTHASTE:?names the program}") || return 1
 
 posthaste_conf=/etc/posthaste.toml
@@ -13,6 +15,7 @@ peer_setup() {
   {
     posthaste_table
     posthaste_transport
+    [[ -z ${BENCH_CERT:-} ]] || printf 'tls_security_level = "encrypt"\n[[certificate]]\ncert = "%s"\nkey = "%s"\n' "$BENCH_CERT" "$BENCH_KEY"
     echo '[routes]'
     for n in $(seq $domains); do echo "\"d$n.test\" = \"smtp:[$(dest "$n")]:$sinkport\""; done
   } >"$W$posthaste_conf"
@@ -77,3 +80,5 @@ peer_deferrals() {
   extra+=(-set first_sent="$sent" -set first_deferred="$deferred"
     -set deferred_pct="$(awk "BEGIN{print $sent+$deferred ? 100*$deferred/($sent+$deferred) : \"-\"}")")
 }
+
+[[ -z ${BENCH_CERT:-} ]] || loadgen_opts+=(-starttls)
