@@ -53,23 +53,14 @@ type countOutput struct{ Body Count }
 
 // count counts a page of messages.
 func (s *Server) count(ctx context.Context, in *countInput) (*countOutput, error) {
-	sel, from, err := s.parseQuery(&in.Filter, in.Cursor, "query")
-	if err != nil {
-		return nil, err
-	}
-	release, err := s.admit()
+	c, found, next, release, err := s.search(ctx, &in.Filter, in.Cursor, s.cfg.ScanMessages)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	c := s.newScan(sel)
-	found, next, err := c.run(ctx, from, s.cfg.ScanMessages)
-	if err != nil {
-		return nil, s.problem(ctx, err)
-	}
 	y := grouping{by: in.By, classify: s.cfg.ReplyClass, groups: make(map[string]*Group)}
 	for i := range found {
-		err := s.countOne(ctx, &sel, &found[i], &y)
+		err := s.countOne(ctx, &c.sel, &found[i], &y)
 		switch {
 		case ctx.Err() != nil:
 			return nil, s.problem(ctx, err)

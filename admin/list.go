@@ -24,20 +24,11 @@ type listInput struct {
 type listOutput struct{ Body Page }
 
 func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	sel, from, err := s.parseQuery(&in.Filter, in.Cursor, "query")
-	if err != nil {
-		return nil, err
-	}
-	release, err := s.admit()
+	c, found, next, release, err := s.search(ctx, &in.Filter, in.Cursor, in.Limit)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	c := s.newScan(sel)
-	found, next, err := c.run(ctx, from, in.Limit)
-	if err != nil {
-		return nil, s.problem(ctx, err)
-	}
 	page := Page{Scanned: c.scanned, Next: next.String(), Messages: make([]Summary, 0, len(found)), Unread: c.unread}
 	cores := s.explain(ctx, found, 1)
 	suspended := s.inForce(ctx)

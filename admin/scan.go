@@ -34,6 +34,24 @@ func (s *Server) newScan(sel selector) *scan {
 		messages: s.cfg.ScanMessages, recipients: s.cfg.ScanRecipients}
 }
 
+// search scans a page for a query, which has at most max messages. release must be called when the
+// request ends, unless there is an error.
+func (s *Server) search(ctx context.Context, f *Filter, cursor string, max int) (c *scan, found []Message, next position, release func(), err error) {
+	sel, from, err := s.parseQuery(f, cursor, "query")
+	if err != nil {
+		return nil, nil, next, nil, err
+	}
+	if release, err = s.admit(); err != nil {
+		return nil, nil, next, nil, err
+	}
+	c = s.newScan(sel)
+	if found, next, err = c.run(ctx, from, max); err != nil {
+		release()
+		return nil, nil, next, nil, s.problem(ctx, err)
+	}
+	return c, found, next, release, nil
+}
+
 // spent reports whether the request has reached one of its limits.
 func (c *scan) spent() bool {
 	return c.messages <= 0 || c.recipients <= 0 || len(c.unread) >= MessagesMax || !time.Now().Before(c.deadline)

@@ -256,23 +256,37 @@ func (sum *Summary) suspendedBy(list []qmgr.SuspensionView, first mail.Address) 
 	_, named, _ := strings.Cut(sum.Reason, qmgr.SuspensionPrefix)
 	named, _, _ = strings.Cut(named, "; ") // what keeps the other sources of a pool
 	domain := strings.ToLower(first.Domain())
-	var longest *qmgr.SuspensionView
-	for i := range list {
-		v := &list[i]
-		concerns := named == v.Scope.String()+" "+v.Value
-		switch v.Scope {
-		case measure.Class:
-			concerns = concerns || sum.Class == v.Value
-		case measure.Tenant:
-			concerns = concerns || sum.Tenant == v.Value
-		case measure.Domain:
-			concerns = concerns || domain == v.Value
+	return longest(list, func(v *qmgr.SuspensionView) bool {
+		switch {
+		case named == v.Scope.String()+" "+v.Value:
+			return true
+		case v.Scope == measure.Class:
+			return sum.Class == v.Value
+		case v.Scope == measure.Tenant:
+			return sum.Tenant == v.Value
 		}
-		if concerns && (longest == nil || v.Until > longest.Until) {
-			longest = v
+		return v.Scope == measure.Domain && domain == v.Value
+	})
+}
+
+// longest returns the suspension that lasts longest of those that concern something; nil if none does.
+func longest(list []qmgr.SuspensionView, concerns func(*qmgr.SuspensionView) bool) *qmgr.SuspensionView {
+	var found *qmgr.SuspensionView
+	for i := range list {
+		if v := &list[i]; concerns(v) && (found == nil || v.Until > found.Until) {
+			found = v
 		}
 	}
-	return longest
+	return found
+}
+
+// suspensionOrNil converts a suspension; nil if there is none.
+func suspensionOrNil(v *qmgr.SuspensionView) *Suspension {
+	if v == nil {
+		return nil
+	}
+	s := suspensionOf(v)
+	return &s
 }
 
 // suspended sets what a message that rests waits for if it is suspended. first is the first of its recipients
@@ -295,9 +309,7 @@ func suspensionReason(s *Suspension) *WaitReason {
 // ofDestination picks the suspension of a destination that lasts longest: that of its transport, of its
 // nexthop as a site or a domain, or of its only source; nil if there is none.
 func ofDestination(list []qmgr.SuspensionView, d *Destination) *Suspension {
-	var longest *qmgr.SuspensionView
-	for i := range list {
-		v := &list[i]
+	return suspensionOrNil(longest(list, func(v *qmgr.SuspensionView) bool {
 		value := ""
 		switch v.Scope {
 		case measure.Transport:
@@ -307,29 +319,13 @@ func ofDestination(list []qmgr.SuspensionView, d *Destination) *Suspension {
 		case measure.Source:
 			value = d.Source
 		}
-		if value == v.Value && (longest == nil || v.Until > longest.Until) {
-			longest = v
-		}
-	}
-	if longest == nil {
-		return nil
-	}
-	s := suspensionOf(longest)
-	return &s
+		return value == v.Value
+	}))
 }
 
 // ofFlow picks the suspension of a flow's class or tenant that lasts longest; nil if there is none.
 func ofFlow(list []qmgr.SuspensionView, f *Flow) *Suspension {
-	var longest *qmgr.SuspensionView
-	for i := range list {
-		v := &list[i]
-		if (v.Scope == measure.Class && v.Value == f.Class || v.Scope == measure.Tenant && v.Value == f.Tenant) && (longest == nil || v.Until > longest.Until) {
-			longest = v
-		}
-	}
-	if longest == nil {
-		return nil
-	}
-	s := suspensionOf(longest)
-	return &s
+	return suspensionOrNil(longest(list, func(v *qmgr.SuspensionView) bool {
+		return v.Scope == measure.Class && v.Value == f.Class || v.Scope == measure.Tenant && v.Value == f.Tenant
+	}))
 }

@@ -70,10 +70,8 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	if d.closed {
 		return nil, errors.New("the daemon has stopped")
 	}
-	for _, c := range config.Diff(d.started, cfg) {
-		if c.Restart {
-			restart = append(restart, c.Key)
-		}
+	for _, c := range d.untilRestart(cfg) {
+		restart = append(restart, c.Key)
 	}
 	cfg, kept := d.settled.keep(cfg)
 	for _, key := range kept {
@@ -149,6 +147,11 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	return restart, nil
 }
 
+// untilRestart returns the changes of a configuration that take effect at the next start only.
+func (d *Daemon) untilRestart(cfg *config.Config) []config.Change {
+	return slices.DeleteFunc(config.Diff(d.started, cfg), func(c config.Change) bool { return !c.Restart })
+}
+
 // reloads are the configuration as the administration API sees it.
 type reloads struct{ d *Daemon }
 
@@ -157,8 +160,7 @@ func (r *reloads) Running(changed, asJSON bool) (admin.RunningConfiguration, err
 	cfg := r.d.inForce()
 	var text strings.Builder
 	err := cfg.Show(&text, changed, asJSON)
-	pending := slices.DeleteFunc(config.Diff(r.d.started, cfg), func(c config.Change) bool { return !c.Restart })
-	return admin.RunningConfiguration{Text: text.String(), Pending: changesOf(pending)}, err
+	return admin.RunningConfiguration{Text: text.String(), Pending: changesOf(r.d.untilRestart(cfg))}, err
 }
 
 // Where implements admin.Configuration.
@@ -203,10 +205,8 @@ func (r *reloads) try(load func() (*config.Config, error)) (done admin.Reloaded,
 		return done, err
 	}
 	done = admin.Reloaded{Changes: changesOf(config.Diff(r.d.inForce(), cfg)), Warnings: warningsOf(append(cfg.Warnings(), expiring...))}
-	for _, c := range config.Diff(r.d.started, cfg) {
-		if c.Restart {
-			done.Restart = append(done.Restart, c.Key)
-		}
+	for _, c := range r.d.untilRestart(cfg) {
+		done.Restart = append(done.Restart, c.Key)
 	}
 	return done, nil
 }

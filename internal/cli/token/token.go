@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
@@ -29,36 +29,13 @@ reads it when it starts, and at "posthaste reload". See docs/api.md.`,
 }
 
 // place is where the tokens are.
-type place struct{ config, file string }
-
-func (p *place) flags(f *pflag.FlagSet) {
-	f.StringVarP(&p.config, "config", "c", "", "configuration `file` (TOML) whose parameter admin_tokens names the file")
-	f.StringVarP(&p.file, "file", "f", "", "`file` of tokens, instead of that of the configuration")
-}
-
-// path returns the file of tokens, and the group that has to read a new one, -1 for none.
-func (p *place) path() (path string, readers int, err error) {
-	if p.file != "" && p.config == "" {
-		return p.file, -1, nil
-	}
-	cfg, err := configfile.Read(p.config)
-	if err != nil {
-		return "", 0, err
-	}
-	if path = p.file; path == "" {
-		path = cfg.Remote.Tokens
-	}
-	if path == "" {
-		return "", 0, exit.New(exit.Usage, errors.New("the configuration names no file of tokens"), "Name the configuration with --config, set admin_tokens in it, or name the file of tokens with --file.")
-	}
-	return path, configfile.Readers(cfg), nil
+func place() configfile.Named {
+	return configfile.Named{What: "tokens", Parameter: "admin_tokens", In: func(c *config.Config) string { return c.Remote.Tokens }}
 }
 
 func newAddCommand() *cobra.Command {
-	var (
-		at             place
-		scope, expires string
-	)
+	at := place()
+	var scope, expires string
 	cmd := &cobra.Command{
 		Use:        "add NAME",
 		SuggestFor: []string{"create", "new", "issue"},
@@ -86,7 +63,7 @@ daemon that runs as another user, it is also readable by the group of the queue 
 				}
 				t.Until = time.Now().UTC().AddDate(0, 0, 1).Add(age).Truncate(24 * time.Hour)
 			}
-			path, readers, err := at.path()
+			path, readers, err := at.Path()
 			if err != nil {
 				return err
 			}
@@ -102,21 +79,21 @@ daemon that runs as another user, it is also readable by the group of the queue 
 			return err
 		},
 	}
-	at.flags(cmd.Flags())
+	at.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&scope, "scope", "read", "what the token allows: `read` or operate")
 	cmd.Flags().StringVar(&expires, "expires", "", "the `time` after which the token is no longer valid, such as 30d (default: no limit)")
 	return cmd
 }
 
 func newListCommand() *cobra.Command {
-	var at place
+	at := place()
 	cmd := &cobra.Command{
 		Use:        "list",
 		SuggestFor: []string{"ls", "show"},
 		Short:      "List the tokens with their names, scopes and ends",
 		Args:       cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, _, err := at.path()
+			path, _, err := at.Path()
 			if err != nil {
 				return err
 			}
@@ -138,12 +115,12 @@ func newListCommand() *cobra.Command {
 			return out.Flush()
 		},
 	}
-	at.flags(cmd.Flags())
+	at.AddFlags(cmd.Flags())
 	return cmd
 }
 
 func newRemoveCommand() *cobra.Command {
-	var at place
+	at := place()
 	cmd := &cobra.Command{
 		Use:        "remove NAME",
 		SuggestFor: []string{"delete", "del", "rm", "revoke"},
@@ -151,7 +128,7 @@ func newRemoveCommand() *cobra.Command {
 		Long:       `Remove a token. A running daemon refuses it after "posthaste reload".`,
 		Args:       cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, _, err := at.path()
+			path, _, err := at.Path()
 			if err != nil {
 				return err
 			}
@@ -162,7 +139,7 @@ func newRemoveCommand() *cobra.Command {
 			return err
 		},
 	}
-	at.flags(cmd.Flags())
+	at.AddFlags(cmd.Flags())
 	return cmd
 }
 

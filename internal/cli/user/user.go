@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
@@ -30,30 +31,8 @@ See docs/authentication.md.`,
 }
 
 // place is where the users are.
-type place struct{ config, file string }
-
-func (p *place) flags(f *pflag.FlagSet) {
-	f.StringVarP(&p.config, "config", "c", "", "configuration `file` (TOML) whose parameter users names the file")
-	f.StringVarP(&p.file, "file", "f", "", "`file` of users, instead of that of the configuration")
-}
-
-// path returns the file of users, and the group that has to read a new one, -1 for none.
-func (p *place) path() (path string, readers int, err error) {
-	readers = -1
-	if p.file != "" && p.config == "" {
-		return p.file, readers, nil
-	}
-	cfg, err := configfile.Read(p.config)
-	if err != nil {
-		return "", 0, err
-	}
-	if path = p.file; path == "" {
-		path = cfg.Logins.Users
-	}
-	if path == "" {
-		return "", 0, exit.New(exit.Usage, errors.New("the configuration names no file of users"), "Name the configuration with --config, set users in it, or name the file of users with --file.")
-	}
-	return path, configfile.Readers(cfg), nil
+func place() configfile.Named {
+	return configfile.Named{What: "users", Parameter: "users", In: func(c *config.Config) string { return c.Logins.Users }}
 }
 
 // secret is how a password is read, and stored.
@@ -122,7 +101,7 @@ func firstLine(in io.Reader) (string, error) {
 }
 
 func newAddCommand() *cobra.Command {
-	var at place
+	at := place()
 	var s secret
 	cmd := &cobra.Command{
 		Use:        "add NAME",
@@ -138,7 +117,7 @@ it is also readable by the group of the queue directory.`,
 			if err := command.Exclusive(cmd, "no-scram", "only-scram"); err != nil {
 				return err
 			}
-			path, readers, err := at.path()
+			path, readers, err := at.Path()
 			if err != nil {
 				return err
 			}
@@ -152,13 +131,13 @@ it is also readable by the group of the queue directory.`,
 			return codeOf(users.AddUser(path, args[0], password, s.kinds(), readers), args[0])
 		},
 	}
-	at.flags(cmd.Flags())
+	at.AddFlags(cmd.Flags())
 	s.flags(cmd.Flags())
 	return cmd
 }
 
 func newPasswdCommand() *cobra.Command {
-	var at place
+	at := place()
 	var s secret
 	cmd := &cobra.Command{
 		Use:        "passwd NAME",
@@ -171,7 +150,7 @@ that have logged in stay logged in until they disconnect.`,
 			if err := command.Exclusive(cmd, "no-scram", "only-scram"); err != nil {
 				return err
 			}
-			path, _, err := at.path()
+			path, _, err := at.Path()
 			if err != nil {
 				return err
 			}
@@ -182,13 +161,13 @@ that have logged in stay logged in until they disconnect.`,
 			return codeOf(users.SetPassword(path, args[0], password, s.kinds()), args[0])
 		},
 	}
-	at.flags(cmd.Flags())
+	at.AddFlags(cmd.Flags())
 	s.flags(cmd.Flags())
 	return cmd
 }
 
 func newRemoveCommand() *cobra.Command {
-	var at place
+	at := place()
 	cmd := &cobra.Command{
 		Use:        "remove NAME",
 		SuggestFor: []string{"delete", "del", "rm", "drop"},
@@ -196,26 +175,26 @@ func newRemoveCommand() *cobra.Command {
 		Long:       `Remove a user. Clients that have logged in stay logged in until they disconnect.`,
 		Args:       cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, _, err := at.path()
+			path, _, err := at.Path()
 			if err != nil {
 				return err
 			}
 			return codeOf(users.RemoveUser(path, args[0]), args[0])
 		},
 	}
-	at.flags(cmd.Flags())
+	at.AddFlags(cmd.Flags())
 	return cmd
 }
 
 func newListCommand() *cobra.Command {
-	var at place
+	at := place()
 	cmd := &cobra.Command{
 		Use:        "list",
 		SuggestFor: []string{"ls", "show"},
 		Short:      "List the users and the mechanisms that they can log in with",
 		Args:       cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, _, err := at.path()
+			path, _, err := at.Path()
 			if err != nil {
 				return err
 			}
@@ -231,7 +210,7 @@ func newListCommand() *cobra.Command {
 			return out.Flush()
 		},
 	}
-	at.flags(cmd.Flags())
+	at.AddFlags(cmd.Flags())
 	return cmd
 }
 
