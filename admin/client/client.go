@@ -21,8 +21,10 @@ import (
 
 // A Client talks to one server. Its methods may be called from any goroutine.
 type Client struct {
-	socket string
-	http   http.Client
+	server       string // the path of its socket, or its URL
+	scheme, host string // of requests
+	token        string // "" on a socket
+	http         http.Client
 }
 
 // New returns a client for the server that listens on a Unix socket. It does not
@@ -30,19 +32,22 @@ type Client struct {
 func New(socket string) *Client {
 	var d net.Dialer
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) }
-	return &Client{socket: socket, http: http.Client{Transport: &http.Transport{DialContext: dial}}}
+	return &Client{server: socket, scheme: "http", host: "posthaste", http: http.Client{Transport: &http.Transport{DialContext: dial}}}
 }
+
+// Server returns the path of the server's socket, or its URL.
+func (c *Client) Server() string { return c.server }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // An Unreachable is the error of a request that reached no server.
 type Unreachable struct {
-	Socket string
+	Server string // the path of its socket, or its URL
 	Err    error
 }
 
-func (e *Unreachable) Error() string { return fmt.Sprintf("connect to %s: %v", e.Socket, e.Err) }
+func (e *Unreachable) Error() string { return fmt.Sprintf("connect to %s: %v", e.Server, e.Err) }
 
 // Unwrap returns why.
 func (e *Unreachable) Unwrap() error { return e.Err }
@@ -533,13 +538,16 @@ func (c *Client) once(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return nil, fmt.Errorf("create the request: %w", err)
 	}
-	u := url.URL{Scheme: "http", Host: "posthaste", Path: plain, RawPath: path, RawQuery: query.Encode()}
+	u := url.URL{Scheme: c.scheme, Host: c.host, Path: plain, RawPath: path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("create the request: %w", err)
 	}
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err == nil {
@@ -550,9 +558,9 @@ func (c *Client) once(ctx context.Context, method, path string, query url.Values
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return nil, &Unreachable{c.socket, op.Err}
+		return nil, &Unreachable{c.server, op.Err}
 	}
-	return nil, fmt.Errorf("%s %s on %s: %w", method, path, c.socket, errors.Unwrap(err))
+	return nil, fmt.Errorf("%s %s on %s: %w", method, path, c.server, errors.Unwrap(err))
 }
 
 // readProblem reads the problem details of a refused request.

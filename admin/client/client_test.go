@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -130,7 +132,7 @@ func TestProblems(t *testing.T) {
 	}
 	var u *client.Unreachable
 	_, err = client.New("/nonexistent/socket").Status(ctx, 0)
-	if !errors.As(err, &u) || u.Socket != "/nonexistent/socket" || !errors.Is(err, fs.ErrNotExist) {
+	if !errors.As(err, &u) || u.Server != "/nonexistent/socket" || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
@@ -188,4 +190,37 @@ func TestUnread(t *testing.T) {
 	check("list", n, err)
 	done, err := c.Order(context.Background(), client.Bounce, admin.Order{Filter: &filter, Confirm: 5}, nil)
 	check("order", done.Done, err)
+}
+
+// Over the network the client verifies the server's certificate before it sends the token,
+// and does not follow a redirect, which would take the token elsewhere.
+func TestRemote(t *testing.T) {
+	var tokens []string
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tokens = append(tokens, r.Header.Get("Authorization"))
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	c, err := client.NewRemote(server.URL, "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Status(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "certificate") || len(tokens) > 0 {
+		t.Errorf("%v; tokens sent: %q", err, tokens)
+	}
+
+	plain := httptest.NewServer(server.Config.Handler)
+	defer plain.Close()
+	p, err := client.NewRemote(plain.URL, "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var problem *client.Problem
+	if _, err := p.Status(t.Context(), 0); !errors.As(err, &problem) || problem.Status != http.StatusFound || len(tokens) != 1 || tokens[0] != "Bearer secret" {
+		t.Errorf("%v; tokens sent: %q", err, tokens)
+	}
 }

@@ -81,22 +81,38 @@ func checkExitCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// serveAdmin serves the administration API over a queue that a name stands
-// for.
+// serveAdmin serves the administration API over a queue that a name stands for. With
+// "network" it is also at $URL, for the tokens "reads" and "operates".
 func serveAdmin(ts *testscript.TestScript, neg bool, args []string) {
 	queues := map[string]func() *admintest.Queue{"empty": func() *admintest.Queue { return admintest.New() }, "mixed": mixedQueue, "parked": parkedQueue, "large": largeQueue,
 		"silent": silentQueue, "destinations": destinationQueue, "unreadable": unreadableQueue}
-	if neg || len(args) != 1 || queues[args[0]] == nil {
-		ts.Fatalf("usage: admin empty|mixed|parked|large|silent|destinations|unreadable")
+	network := len(args) == 2 && args[1] == "network"
+	if neg || len(args) != 1 && !network || queues[args[0]] == nil {
+		ts.Fatalf("usage: admin empty|mixed|parked|large|silent|destinations|unreadable [network]")
 	}
 	q := queues[args[0]]()
 	s, err := admin.New(admin.Config{Version: "v1.2.3", Settle: 100 * time.Millisecond}, q, q, q)
 	ts.Check(err)
 	ln, err := net.Listen("unix", filepath.Join(ts.Getenv("POSTHASTE_QUEUE_DIRECTORY"), "admin.sock"))
 	ts.Check(err)
+	serveUntilEnd(ts, func(ctx context.Context) error { return s.Serve(ctx, ln) })
+	if !network {
+		return
+	}
+	remote, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv("URL", "http://"+remote.Addr().String())
+	permissions := map[string]admin.Permission{"reads": admin.PermissionRead, "operates": admin.PermissionOperate}
+	serveUntilEnd(ts, func(ctx context.Context) error {
+		return s.ServeNetwork(ctx, remote, func(token string) (string, admin.Permission) { return token, permissions[token] })
+	})
+}
+
+// serveUntilEnd serves until the script has ended.
+func serveUntilEnd(ts *testscript.TestScript, serve func(context.Context) error) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, ln) }()
+	go func() { done <- serve(ctx) }()
 	ts.Defer(func() {
 		stop()
 		if err := <-done; err != nil {

@@ -30,6 +30,9 @@ func codeOf(err error) (exit.Code, string) {
 	case errors.As(err, &known):
 		return known.Code, known.Hint
 	case errors.As(err, &unreachable):
+		if strings.Contains(unreachable.Server, "://") {
+			return exit.Unavailable, "Compare the URL with admin_listen in the configuration of that daemon, and see whether it runs."
+		}
 		return exit.OfConnect(err)
 	case errors.As(err, &problem):
 		return codeOfProblem(problem), ""
@@ -49,6 +52,8 @@ func codeOfProblem(p *client.Problem) exit.Code {
 		return exit.Usage
 	case http.StatusNotFound:
 		return exit.NoInput
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return exit.NoPerm
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return exit.TempFail
 	}

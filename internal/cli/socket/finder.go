@@ -23,15 +23,18 @@ const (
 	localQueue    = "posthaste-data"
 	SystemQueue   = "/var/spool/posthaste"
 	QueueVariable = "POSTHASTE_QUEUE_DIRECTORY" // environment variable
+	TokenVariable = "POSTHASTE_TOKEN"           // environment variable
 )
 
 // A Finder has the location of the daemon as a command line gives it. At most one of
-// Socket, Directory and Config is set.
+// Socket, Directory, Config and URL is set.
 type Finder struct {
 	Socket    string // of the administration API or for mail, depending on the command
 	Directory string
 	Config    string
-	System    bool // ignore a queue in the working directory
+	URL       string // of the administration API, for a daemon on another machine
+	TokenFile string // the file with the token for URL; "" for TokenVariable
+	System    bool   // ignore a queue in the working directory
 }
 
 // AddFlags adds the flags for the location of the daemon.
@@ -40,18 +43,23 @@ func (p *Finder) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.Directory, "queue-directory", "", "the daemon's queue `directory` (default $"+QueueVariable+", ./"+localQueue+
 		" if it exists, or "+SystemQueue+")")
 	f.StringVarP(&p.Config, "config", "c", "", "find the daemon by its configuration `file`")
+	f.StringVar(&p.URL, "url", "", "the `URL` of a daemon on another machine: https://HOST:PORT, as in its admin_listen")
+	f.StringVar(&p.TokenFile, "token-file", "", "the `file` with the token for --url (default: the token in $"+TokenVariable+")")
 }
 
 // check refuses more than one way of locating the daemon: all but one would be ignored.
 func (p *Finder) check() error {
 	var given []string
-	for _, one := range [][2]string{{"--socket", p.Socket}, {"--queue-directory", p.Directory}, {"--config", p.Config}} {
+	for _, one := range [][2]string{{"--socket", p.Socket}, {"--queue-directory", p.Directory}, {"--config", p.Config}, {"--url", p.URL}} {
 		if one[1] != "" {
 			given = append(given, one[0])
 		}
 	}
 	if len(given) > 1 {
 		return exit.Usagef("%s exclude each other: each one locates the daemon", strings.Join(given, " and "))
+	}
+	if p.TokenFile != "" && p.URL == "" {
+		return exit.Usagef("--token-file goes with --url: on a socket the file system decides who may connect")
 	}
 	return nil
 }
@@ -115,8 +123,11 @@ func (p *Finder) queue() string {
 	return SystemQueue
 }
 
-// Dial returns a client of the daemon.
+// Dial returns a client of the daemon. It does not connect.
 func (p *Finder) Dial() (*client.Client, error) {
+	if p.URL != "" {
+		return p.remote()
+	}
 	socket, err := p.path(adminSocket, "administration", "admin_socket", (*config.Config).AdminSocketPath)
 	if err != nil {
 		return nil, err
