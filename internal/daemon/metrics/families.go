@@ -148,7 +148,13 @@ var families = []family{
 	sites("destination_window", "Window of a destination: how much of its mail may be under way. It is 0 while it is dead.", nil, func(s *site, out emit) { out(float64(s.Window)) }),
 	sites("destination_busy", "Deliveries under way to a destination.", nil, func(s *site, out emit) { out(float64(s.Busy)) }),
 	sites("destination_waiting", "Entries in core that wait for a destination; more may wait in the spool.", nil, func(s *site, out emit) { out(float64(s.Todo)) }),
-	sites("destination_dead", "Whether a destination is dead: 1 or 0; of \"other\" how many are.", nil, func(s *site, out emit) { out(float64(s.Dead)) }),
+	sites("destination_dead", "Whether a destination is dead: 1 or 0; of \"other\" how many are.", nil, func(s *site, out emit) {
+		if s.name != other {
+			out(truth(s.Dead > 0))
+			return
+		}
+		out(float64(s.Dead))
+	}),
 	sites("destination_connections", "Connections to a destination by state: ready, or connecting.", []string{"state"}, func(s *site, out emit) {
 		out(float64(s.Ready), "ready")
 		out(float64(s.Connecting), "connecting")

@@ -81,7 +81,7 @@ func topSites(v *qmgr.View, top int) []site {
 func (s *site) take(q *qmgr.QueueView) {
 	s.Queues++
 	if q.State == window.Dead {
-		s.Dead = 1
+		s.Dead++
 	}
 	s.Window += q.Window
 	s.Busy += q.Busy
