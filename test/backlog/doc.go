@@ -25,6 +25,11 @@
 //     a destination that takes 50 ms for each, 400 a second; another sender submits single
 //     messages to the same destination and to another; again after a kill and a start. It
 //     runs only if -parts names it.
+//   - suspended: submit messages of which half are for a domain that an operator has
+//     suspended, and half for a destination that refuses connections; kill the program,
+//     start it again, resume the domain, and see how long it takes until its last message
+//     has gone, while another sender submits single messages. It runs only if -parts
+//     names it.
 //
 // Counting is exact: every message and every recipient must arrive once. The
 // table at the end has a line for each figure; a missed budget makes the exit

@@ -47,7 +47,7 @@ func (o options) scaled() options {
 func run(ctx context.Context, o options) error {
 	var f measure.Figures
 	known := map[string]func(context.Context, options, string, *measure.Figures) error{
-		"backlog": backlog, "recipients": recipients, "idle": idle, "bounces": bounces, "sender": sender, "waiting": waiting,
+		"backlog": backlog, "recipients": recipients, "idle": idle, "bounces": bounces, "sender": sender, "waiting": waiting, "suspended": suspended,
 	}
 	for part := range strings.SplitSeq(o.parts, ",") {
 		do := known[part]
