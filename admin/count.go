@@ -45,7 +45,7 @@ func CompareGroups(a, b Group) int {
 
 type countInput struct {
 	Filter
-	By     string `query:"by" enum:"area,sender,sender-domain,class,tenant,flow,domain,reply-class,error,host" doc:"The property by which to group: of the message, or of its recipients (domain, reply-class, error: the last reply, host: who sent it). Without it there are no groups."`
+	By     string `query:"by" enum:"area,sender,sender-domain,class,tenant,flow,domain,reply-class,error,host,site,source" doc:"The property by which to group: of the message, or of its recipients (domain, reply-class, error: the last reply, host: who sent it, site and source: of the last attempt). Without it there are no groups."`
 	Cursor string `query:"cursor" maxLength:"128" doc:"Where to go on: next of the answer before."`
 }
 
@@ -105,7 +105,11 @@ func (s *Server) countOne(ctx context.Context, sel *selector, m *Message, y *gro
 
 // aboutRecipient reports whether a property is one of recipients.
 func aboutRecipient(by string) bool {
-	return by == "domain" || by == "reply-class" || by == "error" || by == "host"
+	switch by {
+	case "domain", "reply-class", "error", "host", "site", "source":
+		return true
+	}
+	return false
 }
 
 // A grouping is the counts of a page.
@@ -169,6 +173,10 @@ func (y *grouping) valueOfRecipient(r *mail.RecipientOutcome) string {
 		return y.classify(r.Outcome.Reply)
 	case "host":
 		return r.Outcome.Reply.By
+	case "site":
+		return r.Outcome.Via.Nexthop
+	case "source":
+		return r.Outcome.Via.Source
 	}
 	return r.Outcome.Reply.String()
 }

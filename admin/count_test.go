@@ -21,6 +21,7 @@ func TestCount(t *testing.T) {
 	first.Envelope.Flow = mail.Flow{Class: "bulk", Tenant: "shop", Flow: "a@b"}
 	first.Recipients[0].Outcome.Reply, first.Recipients[2].Outcome.Reply = full, full
 	first.Recipients[3].Outcome = mail.Outcome{Result: mail.Delivered}
+	first.Recipients[0].Outcome.Via = mail.Via{Nexthop: "mx.c", Source: "s1"}
 	second := message(2, mail.AreaHold, "", "j@c")
 	third := message(3, mail.AreaIncoming, "x@b", "j@e")
 	a := serve(t, admintest.New(first, second, third), admin.Config{ReplyClass: func(r mail.Reply) string {
@@ -39,6 +40,8 @@ func TestCount(t *testing.T) {
 		{"by=reply-class", "3 5: =3/3 full=1/2 "},
 		{"by=error&error=full", "1 2: 452 full=1/2 "},
 		{"by=host&domain=c", "2 3: =2/2 mx.c=1/1 "},
+		{"by=site", "3 5: =3/4 mx.c=1/1 "},
+		{"by=source", "3 5: =3/4 s1=1/1 "},
 		{"domain=nowhere", "0 0: "},
 	} {
 		got := get[admin.Count](a, "GET", "/v1/counts?"+c.query, "")

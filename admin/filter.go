@@ -27,6 +27,10 @@ type selector struct {
 	domain    patterns
 	text      patterns                // part of a reply or a reason
 	said      patterns                // the class of a reply
+	site      patterns                // of the last attempt
+	host      patterns                // that sent the last reply
+	source    patterns                // of the last attempt
+	core      *locator                // where recipients are that were not tried; nil: unknown
 	classify  func(mail.Reply) string // that class
 	larger    int64                   // octets; 0: any
 	smaller   int64                   // the same
@@ -99,6 +103,9 @@ func (f *Filter) parse(now mail.Instant) (selector, error) {
 		{"domain", f.Domain, &s.domain, parseDomain},
 		{"error", f.Error, &s.text, parsePart},
 		{"reply_class", f.ReplyClass, &s.said, parseGlob},
+		{"site", f.Site, &s.site, parseSite},
+		{"host", f.Host, &s.host, parseGlob},
+		{"source", f.Source, &s.source, parseGlob},
 	} {
 		all, err := parsePatterns(c.field, c.texts, c.parse)
 		if *c.to = all; err != nil {
@@ -127,7 +134,7 @@ func (f *Filter) parse(now mail.Instant) (selector, error) {
 // conditional reports whether the filter has conditions besides areas.
 func (f *Filter) conditional() bool {
 	return f != nil && (len(f.IDs) > 0 || f.Damaged || f.Older != "" || f.Younger != "" || f.Larger != "" || f.Smaller != "" ||
-		slices.ContainsFunc([][]string{f.Sender, f.Class, f.Tenant, f.Flow, f.Recipient, f.Domain, f.Error, f.ReplyClass}, func(texts []string) bool { return len(texts) > 0 }))
+		slices.ContainsFunc([][]string{f.Sender, f.Class, f.Tenant, f.Flow, f.Recipient, f.Domain, f.Error, f.ReplyClass, f.Site, f.Host, f.Source}, func(texts []string) bool { return len(texts) > 0 }))
 }
 
 func parseArea(name string) (mail.Area, error) {
@@ -165,7 +172,7 @@ func (s *selector) envelope(m *Message) bool {
 // wantsRecipients reports whether recipients have to be read, given that the
 // envelope matches.
 func (s *selector) wantsRecipients(m *Message) bool {
-	if len(s.recipient)+len(s.domain)+len(s.sites)+len(s.said) > 0 {
+	if len(s.recipient)+len(s.domain)+len(s.sites)+len(s.said)+len(s.host) > 0 || s.aboutWay() {
 		return true
 	}
 	return len(s.text) > 0 && (m.Reason == "" || !s.text.match(m.Reason))
@@ -177,6 +184,9 @@ func (s *selector) match(m *Message, r *mail.RecipientOutcome) bool {
 		return false
 	}
 	if len(s.said) > 0 && !s.said.match(s.classify(r.Outcome.Reply)) {
+		return false
+	}
+	if !s.way(m, r) || len(s.host) > 0 && !s.host.matchHost(r.Outcome.Reply.By) {
 		return false
 	}
 	return s.text.match(r.Outcome.Reply.String()) || m.Reason != "" && s.text.match(m.Reason)

@@ -74,7 +74,7 @@ func (s *Server) order(v verb) func(context.Context, *orderInput) (*orderOutput,
 		if sel.areas = narrow(sel.areas, v); len(sel.areas) == 0 {
 			return nil, unprocessable("body.filter.areas", o.Filter.Areas, "there is nothing to "+v.String()+" in these areas")
 		}
-		sel.lapsing = v == verbHold
+		sel.lapsing, sel.core = v == verbHold, s.locator(ctx)
 		release, err := s.admit()
 		if err != nil {
 			return nil, err

@@ -44,6 +44,7 @@ func (s *Server) search(ctx context.Context, f *Filter, cursor string, max int) 
 	if release, err = s.admit(); err != nil {
 		return nil, nil, next, nil, err
 	}
+	sel.core = s.locator(ctx)
 	c = s.newScan(sel)
 	if found, next, err = c.run(ctx, from, max); err != nil {
 		release()
@@ -138,6 +139,7 @@ func (c *scan) area(ctx context.Context, found []Message, from position, max int
 		if err != nil {
 			return nil, position{}, fmt.Errorf("list %s: %w", from.area, err)
 		}
+		c.sel.prepare(from.area, list.Cursors)
 		for _, at := range list.Cursors {
 			here := position{area: from.area, at: at, set: true}
 			if from.at == at {

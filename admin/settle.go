@@ -20,7 +20,7 @@ func (v verb) settles(sel *selector) bool {
 // aboutRecipients reports whether there are conditions that can differ between the
 // recipients of one message.
 func (s *selector) aboutRecipients() bool {
-	return len(s.recipient)+len(s.domain)+len(s.sites)+len(s.text)+len(s.said) > 0
+	return len(s.recipient)+len(s.domain)+len(s.sites)+len(s.text)+len(s.said)+len(s.host) > 0 || s.aboutWay()
 }
 
 // A concern describes the recipients that an order applies to. It keeps only some of

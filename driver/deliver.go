@@ -69,10 +69,21 @@ func (d *Driver) ended(a *mail.Delivery, r *mail.DeliveryResult, start time.Time
 		}
 		return
 	}
+	noteVia(a, r.Outcomes)
 	arrived := time.Unix(0, int64(a.Envelope.Since()))
 	delays := [3]time.Duration{max(start.Sub(arrived), 0), r.Connect, r.Send}
 	d.counters.attempt(a, r, &delays)
 	d.logOutcomes(a, r, &delays)
+}
+
+// noteVia records the way of recipients that are deferred, for operators who look for mail by its
+// site or its source. The strings are those of the core's queue.
+func noteVia(a *mail.Delivery, outcomes []mail.Outcome) {
+	for i := range outcomes {
+		if o := &outcomes[i]; o.Result == mail.Deferred {
+			o.Via = a.Via()
+		}
+	}
 }
 
 // logOutcomes writes one line for each recipient, and counts its outcome. Operators search for exactly these keys.

@@ -41,6 +41,7 @@ type world struct {
 	logins map[mail.Address]string
 	// deliver decides how a delivery ends; nil accepts everything.
 	deliver func(ctx context.Context, d mail.Delivery) mail.DeliveryResult
+	vias    []mail.Via // of all outcomes that were made durable
 }
 
 type stored struct {
@@ -170,6 +171,7 @@ func (w *world) Apply(_ context.Context, changes []mail.Change) ([]mail.Changed,
 		}
 		for _, o := range c.Outcomes {
 			m.results[o.Index] = o.Result
+			w.vias = append(w.vias, o.Via)
 			m.owed = m.owed || o.Report != mail.ReportNone
 		}
 		switch c.Op {
@@ -497,6 +499,31 @@ func TestAgentUnavailable(t *testing.T) {
 			if n := strings.Count(text, what); n != want {
 				t.Errorf("%q is logged %d times, want %d:\n%s", what, n, want, text)
 			}
+		}
+	})
+}
+
+// The way of an attempt is stored with a deferral, so that operators find mail by its site; that of
+// mail whose destination is dead is where it was to go.
+func TestWayIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+			r := all(d, mail.Deferred)
+			r.Site = r.Outcomes[0].Reply
+			return r
+		}
+		d, stop := w.start(t, driver.Config{})
+		d.Arrived(w.store(1, "a@x.test"))
+		synctest.Wait()
+		time.Sleep(time.Second)
+		d.Arrived(w.store(2, "b@x.test"))
+		synctest.Wait()
+		time.Sleep(time.Second)
+		stop()
+		want := mail.Via{Transport: "smtp", Nexthop: "x.test"}
+		if len(w.vias) != 2 || w.vias[0] != want || w.vias[1] != want {
+			t.Errorf("%+v", w.vias)
 		}
 	})
 }

@@ -37,6 +37,12 @@ func (d *Delivery) Destination() (transport, nexthop string) {
 	return d.Transport, d.Nexthop
 }
 
+// Via returns the way of the delivery.
+func (d *Delivery) Via() Via {
+	transport, nexthop := d.Destination()
+	return Via{Transport: transport, Nexthop: nexthop, Source: d.Source}
+}
+
 // Demanded returns what is demanded of connections, or was where the mail was routed to.
 func (d *Delivery) Demanded() string {
 	if d.Origin != (Origin{}) {

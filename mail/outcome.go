@@ -70,7 +70,15 @@ type Outcome struct {
 	// message's age. Reply is then the last reply, unchanged, if there was one.
 	Expired bool
 	At      Instant
+	// Via is where the attempt went that deferred the recipient; zero if that is not known.
+	// The host of the core sets it, and the core and the spool keep it.
+	Via Via
 }
+
+// A Via is a way that mail takes: a transport, the nexthop that it has there, and the source that it leaves
+// from. The nexthop is the site where domains share a queue ("{a,b;c}", in lower case). Source is "" where none
+// is chosen. The zero Via is unknown.
+type Via struct{ Transport, Nexthop, Source string }
 
 // A RecipientOutcome is a recipient together with its last outcome.
 type RecipientOutcome struct {

@@ -200,6 +200,9 @@ func (f *fingerprint) outcomes(list []mail.Outcome) {
 		f.flag(o.Unknown)
 		f.flag(o.Expired)
 		f.mix(uint64(o.At))
+		if o.Via != (mail.Via{}) {
+			f.value(reflect.ValueOf(o.Via))
+		}
 	}
 }
 

@@ -47,7 +47,8 @@
 // A new message is three keys, m, b and i, so that delivering it at once costs
 // three tombstones; state (s, x) is created by the first change. Every value begins
 // with a version byte (2 for an envelope with a flow, 3 for one with the beginning of a
-// content whose rest is a file, otherwise 1) and ends with a CRC-32C over its key and
+// content whose rest is a file, 7 for outcomes with the way of an attempt, and others in
+// value.go; otherwise 1) and ends with a CRC-32C over its key and
 // itself, which is checked whenever it is read; the length and CRC-32C of a content file
 // are in the envelope.
 //

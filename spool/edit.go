@@ -183,7 +183,7 @@ func (e *edits) emitState(b *pebble.Batch, ed *edit) error {
 			ed.state.full.add(chunk)
 		}
 		e.buf = appendOutcomes(e.buf[:0], p.known, first)
-		if err := put(b, chunkKey(keyOutcomes, ed.id, chunk), e.buf); err != nil {
+		if err := putOutcomes(b, ed.id, chunk, p.known, e.buf); err != nil {
 			return err
 		}
 	}

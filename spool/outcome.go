@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -57,22 +59,52 @@ func supersede(old, out mail.Outcome) mail.Outcome {
 	return out
 }
 
+// flagVia is a flag in the code of a reply: the way of its recipients follows it. Values with it have
+// version valueVia.
+const flagVia = 1 << 16
+
+// A said is what recipients have in common: many of one message have the same reply.
+type said struct {
+	reply mail.Reply
+	via   mail.Via
+}
+
+// version returns the version of a value with these outcomes.
+func (o outcomes) version() byte {
+	for i := range o {
+		if o[i].Via != (mail.Via{}) {
+			return valueVia
+		}
+	}
+	return valueVersion
+}
+
 // kindExpired is a flag for an expired recipient; results are less than it.
 const kindExpired = 8
 
-// appendOutcomes encodes outcomes: each different reply once, then for each
+// appendOutcomes encodes outcomes: each different reply and way once, then for each
 // recipient its distance from the one before, result and report, the number
 // of its reply, and the time since the one before.
 func appendOutcomes(b []byte, list outcomes, first uint32) []byte {
 	replies, which := distinctReplies(list)
 	b = binary.AppendUvarint(b, uint64(len(replies)))
-	for _, r := range replies {
-		b = binary.AppendUvarint(b, uint64(r.Code))
+	for i := range replies {
+		r, via := &replies[i].reply, &replies[i].via
+		code := uint64(r.Code)
+		if *via != (mail.Via{}) {
+			code |= flagVia
+		}
+		b = binary.AppendUvarint(b, code)
 		b = binary.AppendUvarint(b, uint64(r.Status.Class))
 		b = binary.AppendUvarint(b, uint64(r.Status.Subject))
 		b = binary.AppendUvarint(b, uint64(r.Status.Detail))
 		b = appendText(b, r.Text)
 		b = appendText(b, r.By)
+		if code&flagVia != 0 {
+			b = appendText(b, via.Transport)
+			b = appendText(b, via.Nexthop)
+			b = appendText(b, via.Source)
+		}
 	}
 	var at mail.Instant
 	for i := range list {
@@ -90,21 +122,22 @@ func appendOutcomes(b []byte, list outcomes, first uint32) []byte {
 	return b
 }
 
-// distinctReplies returns the distinct replies of a list in order of appearance,
-// and a function from an element to the index of its reply.
-func distinctReplies(list outcomes) ([]mail.Reply, func(int) int) {
+// distinctReplies returns the distinct replies of a list, with their ways, in order of
+// appearance, and a function from an element to the index of its reply.
+func distinctReplies(list outcomes) ([]said, func(int) int) {
+	of := func(i int) said { return said{list[i].Reply, list[i].Via} }
 	if len(list) == 1 { // nearly always
-		return []mail.Reply{list[0].Reply}, func(int) int { return 0 }
+		return []said{of(0)}, func(int) int { return 0 }
 	}
-	var replies []mail.Reply
-	number := make(map[mail.Reply]int)
+	var replies []said
+	number := make(map[said]int)
 	for i := range list {
-		if _, ok := number[list[i].Reply]; !ok {
-			number[list[i].Reply] = len(replies)
-			replies = append(replies, list[i].Reply)
+		if _, ok := number[of(i)]; !ok {
+			number[of(i)] = len(replies)
+			replies = append(replies, of(i))
 		}
 	}
-	return replies, func(i int) int { return number[list[i].Reply] }
+	return replies, func(i int) int { return number[of(i)] }
 }
 
 func decodeOutcomes(payload string, first uint32) (outcomes, error) {
@@ -113,12 +146,15 @@ func decodeOutcomes(payload string, first uint32) (outcomes, error) {
 	if n > uint64(len(payload)) {
 		d.bad, n = true, 0
 	}
-	replies := make([]mail.Reply, n)
+	replies := make([]said, n)
 	for i := range replies {
-		r := &replies[i]
-		r.Code = uint16(d.uvarint())
+		r, code := &replies[i].reply, d.uvarint()
+		r.Code = uint16(code)
 		r.Status = mail.Status{Class: uint16(d.uvarint()), Subject: uint16(d.uvarint()), Detail: uint16(d.uvarint())}
 		r.Text, r.By = d.text(), d.text()
+		if code&flagVia != 0 {
+			replies[i].via = mail.Via{Transport: d.text(), Nexthop: d.text(), Source: d.text()}
+		}
 	}
 	var list outcomes
 	var at mail.Instant
@@ -132,11 +168,18 @@ func decodeOutcomes(payload string, first uint32) (outcomes, error) {
 			break
 		}
 		list = append(list, mail.Outcome{
-			Index: index, Result: mail.Result(kinds & (kindExpired - 1)), Expired: kinds&kindExpired != 0, Report: mail.ReportKind(kinds >> 4), Reply: replies[reply], At: at,
+			Index: index, Result: mail.Result(kinds & (kindExpired - 1)), Expired: kinds&kindExpired != 0, Report: mail.ReportKind(kinds >> 4), Reply: replies[reply].reply, Via: replies[reply].via, At: at,
 		})
 		first = index
 	}
 	return list, d.check("outcomes")
+}
+
+// putOutcomes adds a write of the outcomes of a chunk to the batch; encoded is what appendOutcomes has
+// made of them.
+func putOutcomes(b *pebble.Batch, id mail.QueueID, chunk uint32, list outcomes, encoded []byte) error {
+	k := chunkKey(keyOutcomes, id, chunk)
+	return putSealed(b, list.version(), k.bytes(), encoded)
 }
 
 // readOutcomes returns the outcomes of the recipients of a chunk. st is nil for a

@@ -217,7 +217,7 @@ func (sp *split) emit(s *Spool, b *pebble.Batch) error {
 		if len(sp.known[i]) == 0 {
 			continue
 		}
-		if err := put(b, chunkKey(keyOutcomes, sp.env.ID, i), appendOutcomes(nil, sp.known[i], i*chunkSize)); err != nil {
+		if err := putOutcomes(b, sp.env.ID, i, sp.known[i], appendOutcomes(nil, sp.known[i], i*chunkSize)); err != nil {
 			return err
 		}
 	}

@@ -103,6 +103,9 @@ const (
 
 // version returns the version of the state's value.
 func (st *state) version() byte {
+	if st.outcomes.version() == valueVia {
+		return valueVia
+	}
 	if st.late {
 		return valueLate
 	}

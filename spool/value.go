@@ -21,7 +21,8 @@ const (
 	valueMore    = 4 // an envelope with further fields
 	valueKept    = 5 // a state of mail that its sender has kept; earlier versions would remove it in the end
 	valueLate    = 6 // a state of mail on which a report was owed because its deadline had passed; earlier versions would forget that
-	valueLatest  = valueLate
+	valueVia     = 7 // outcomes with a way; earlier versions could not read them
+	valueLatest  = valueVia
 )
 
 // sealSize is the overhead of a value over its payload: the version byte in front

@@ -228,5 +228,8 @@ func (c *codec) outcomes(v *[]mail.Outcome, at mail.Instant) {
 		c.flag("unknown", &o.Unknown)
 		c.flag("expired", &o.Expired)
 		c.usually("at", &o.At, at)
+		c.text("via", &o.Via.Transport)
+		c.text("via-nexthop", &o.Via.Nexthop)
+		c.text("via-source", &o.Via.Source)
 	})
 }

@@ -283,7 +283,7 @@ func pageSize(left, most int) string {
 func filterValues(f *admin.Filter) url.Values {
 	v := url.Values{}
 	addLists(v, map[string][]string{"id": f.IDs, "area": f.Areas, "class": f.Class, "tenant": f.Tenant, "flow": f.Flow, "sender": f.Sender,
-		"recipient": f.Recipient, "domain": f.Domain, "error": f.Error, "reply_class": f.ReplyClass})
+		"recipient": f.Recipient, "domain": f.Domain, "error": f.Error, "reply_class": f.ReplyClass, "site": f.Site, "host": f.Host, "source": f.Source})
 	for name, value := range map[string]string{"older": f.Older, "younger": f.Younger, "larger": f.Larger, "smaller": f.Smaller} {
 		if value != "" {
 			v.Set(name, value)

@@ -18,7 +18,7 @@ import (
 
 // groupings are the properties by which messages are counted.
 func groupings() []string {
-	return []string{"area", "sender", "sender-domain", "class", "tenant", "flow", "domain", "reply-class", "error", "host"}
+	return []string{"area", "sender", "sender-domain", "class", "tenant", "flow", "domain", "reply-class", "error", "host", "site", "source"}
 }
 
 func newCountCommand(p *socket.Finder) *cobra.Command {
@@ -36,7 +36,8 @@ func newCountCommand(p *socket.Finder) *cobra.Command {
 		Long: `Count the messages that meet all given conditions, or all messages, and their waiting
 recipients. With --by they are counted in groups, the largest first: by a property of the
 message (area, sender, sender-domain, class, tenant, flow), or of its recipients (domain,
-reply-class, error, host: the server that sent the last reply).
+reply-class, error, host: the server that sent the last reply, site, source: those of the
+last attempt).
 
 ` + patternHelp,
 		Example: `  posthaste queue count --by domain

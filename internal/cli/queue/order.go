@@ -40,9 +40,9 @@ func orders() []order {
 		{verb: client.Hold, aliases: []string{"freeze"}, short: "Hold messages until they are released",
 			long: `Hold messages until they are released. Deliveries in progress are finished first.
 
-With --domain, --recipient, --error or --reply-class only the recipients that meet
-the conditions are held. If the same message has other waiting recipients, the held
-ones are moved to a new message, whose ID is shown.`,
+With a condition on recipients (--recipient, --domain, --site, --host, --source, --error,
+--reply-class) only the recipients that meet the conditions are held. If the same message
+has other waiting recipients, the held ones are moved to a new message, whose ID is shown.`,
 			present: "Holding", past: "Held", later: "will be held when the delivery in progress ends", nothing: "There is nothing to hold."},
 		{verb: client.Release, aliases: []string{"thaw", "unhold"}, short: "Release held messages and try them at once",
 			long: `Release held messages and try them at once.
@@ -55,8 +55,9 @@ once. A release by conditions or with --all does not apply to it.`,
 			long: `Remove messages without notifying their senders. Deliveries in progress are finished
 first. This cannot be undone.
 
-With --domain, --recipient, --error or --reply-class only the recipients that meet
-the conditions are given up; the message stays in the queue for the others.
+With a condition on recipients (--recipient, --domain, --site, --host, --source, --error,
+--reply-class) only the recipients that meet the conditions are given up; the message stays
+in the queue for the others.
 
 Without IDs, the matching messages are counted first, and no more than were counted
 are dropped. On a terminal the command asks for confirmation; a script must pass
@@ -64,9 +65,9 @@ are dropped. On a terminal the command asks for confirmation; a script must pass
 			present: "Dropping", past: "Dropped", later: "will be dropped when the delivery in progress ends", nothing: "There is nothing to drop.", harmful: true, question: "Drop %s without notifying the senders?"},
 		{verb: client.Bounce, aliases: []string{"return"}, short: "Give up recipients and return the message to its sender",
 			long: `Give up recipients and report to the sender that mail for them could not be
-delivered. With --domain, --recipient, --error or --reply-class only the recipients
-that meet the conditions are given up; the message stays in the queue for the others.
-Deliveries in progress are finished first. This cannot be undone.
+delivered. With a condition on recipients (--recipient, --domain, --site, --host, --source,
+--error, --reply-class) only the recipients that meet the conditions are given up; the
+message stays in the queue for the others. Deliveries in progress are finished first. This cannot be undone.
 
 The sender gets the report at once, even if other recipients of the message still
 wait for a later attempt.
@@ -78,9 +79,10 @@ are returned. On a terminal the command asks for confirmation; a script must pas
 		{verb: client.Expire, short: "Give up recipients as if their time in the queue had ended",
 			long: `Give up recipients as if the message's lifetime (maximal_queue_lifetime) had ended.
 The report to the sender quotes the last reply of each recipient's server, which says
-more than the operator's words in the report of "bounce". With --domain, --recipient,
---error or --reply-class only the recipients that meet the conditions are given up; the
-message stays in the queue for the others. Held messages expire, too. Deliveries in
+more than the operator's words in the report of "bounce". With a condition on recipients
+(--recipient, --domain, --site, --host, --source, --error, --reply-class) only the
+recipients that meet the conditions are given up; the message stays in the queue for the
+others. Held messages expire, too. Deliveries in
 progress are finished first. This cannot be undone.
 
 Without IDs, the matching messages are counted first, and no more than were counted

@@ -73,6 +73,9 @@ func addFilters(f *pflag.FlagSet, to *admin.Filter) {
 	f.StringArrayVar(&to.Flow, "flow", nil, "of this `flow`; * stands for any text")
 	f.StringArrayVar(&to.Recipient, "recipient", nil, "to this `address`; * stands for any text, @domain for a domain")
 	f.StringArrayVar(&to.Domain, "domain", nil, "to this `domain`; with a leading dot, also to its subdomains; * stands for any text")
+	f.StringArrayVar(&to.Site, "site", nil, "whose last attempt was for this `site`: a nexthop as in \"queue destinations\", or a host of a site; * stands for any text")
+	f.StringArrayVar(&to.Host, "host", nil, "whose last reply came from this `host`: its name or its address; * stands for any text, - for replies of this program")
+	f.StringArrayVar(&to.Source, "source", nil, "whose last attempt was from this `source`; * stands for any text, - for none")
 	f.StringArrayVar(&to.Error, "error", nil, "with this `text` or /RE2/ in the last reply or in the reason for a hold")
 	f.StringArrayVar(&to.ReplyClass, "reply-class", nil, "with a last reply of this `class`, such as mailbox-full; * stands for any text")
 	f.BoolVar(&to.Damaged, "damaged", false, "only damaged messages; without --area, the area corrupt is included")
@@ -113,7 +116,7 @@ func areaNames() []string { return []string{"incoming", "deferred", "hold", "cor
 // completeFilters completes the values of the flags of addFilters.
 func completeFilters(cmd *cobra.Command) {
 	complete(cmd, "area", areaNames()...)
-	for _, name := range []string{"class", "tenant", "flow", "sender", "recipient", "domain", "error", "reply-class", "older", "younger", "larger", "smaller"} {
+	for _, name := range []string{"class", "tenant", "flow", "sender", "recipient", "domain", "site", "host", "source", "error", "reply-class", "older", "younger", "larger", "smaller"} {
 		complete(cmd, name)
 	}
 }
