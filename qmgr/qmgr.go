@@ -315,7 +315,7 @@ func (q *Qmgr) configure(cfg Config) {
 	if !cfg.Warmup.Equal(q.cfg.Warmup) || !cfg.Sources.Equal(q.cfg.Sources) {
 		q.warmups.want(warmup.Key{})
 	}
-	q.reconsiderSuspended(&cfg.Backoff)
+	q.reconsiderSuspended(&cfg)
 	q.cfg, q.shapes, q.shares = cfg, shapes, &cfg.Shares
 	q.db.Configure(cfg.Hosts)
 	q.conns.Configure(cfg.pool())

@@ -302,13 +302,23 @@ func (q *Qmgr) unsuspended() {
 	v.orders.Put(measure.Key{Scope: measure.Resumed}, measure.Record{Order: measure.Order{Since: q.now, Until: mail.Never}})
 }
 
-// reconsiderSuspended has suspended mail looked at again if its age leads to something at another time by a
-// new configuration: it would be returned days later than the operator wants.
-func (q *Qmgr) reconsiderSuspended(now *backoff.Config) {
-	was := &q.cfg.Backoff
-	if q.suspended.active > 0 && (now.MaximalQueueLifetime != was.MaximalQueueLifetime || now.BounceQueueLifetime != was.BounceQueueLifetime || now.DelayWarningTime != was.DelayWarningTime) {
+// reconsiderSuspended has suspended mail looked at again at a reload if its age leads to something at another time by the
+// new configuration, or if it may leave from other sources: it would be returned days later than the operator wants, or
+// wait for a suspension that does not concern it any more.
+func (q *Qmgr) reconsiderSuspended(cfg *Config) {
+	was, now := &q.cfg.Backoff, &cfg.Backoff
+	lifetimes := now.MaximalQueueLifetime != was.MaximalQueueLifetime || now.BounceQueueLifetime != was.BounceQueueLifetime || now.DelayWarningTime != was.DelayWarningTime
+	if q.suspended.active > 0 && lifetimes || q.suspended.has[measure.Source] && !cfg.Sources.Equal(q.cfg.Sources) {
 		q.unsuspended()
 		q.suspended.recount()
+	}
+}
+
+// rerouteSuspended has mail looked at again that waits because of where it was routed.
+func (q *Qmgr) rerouteSuspended() {
+	if v := &q.suspended; v.has[measure.Site] || v.has[measure.Transport] || v.has[measure.Source] {
+		q.unsuspended()
+		v.recount()
 	}
 }
 
