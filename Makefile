@@ -36,6 +36,10 @@ vet: ## go vet
 lint: ## staticcheck, in the version that go.mod pins
 	$(GO) tool staticcheck ./...
 
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities that the program can reach; needs the Go vulnerability database
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./cmd/posthaste
+
 .PHONY: test
 test: ## all tests that need nothing but Go (the architecture is one of them)
 	$(GO) test ./...
