@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/admin/live"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -36,6 +37,9 @@ type Config struct {
 	Configuration Configuration
 	// Suspender carries out orders about suspensions; nil: there are none.
 	Suspender Suspender
+
+	// Live has the figures that people watch; nil: there are none.
+	Live *live.Sampler
 
 	// Monitoring answers GET requests for /metrics, /healthz and /readyz; nil: nobody does.
 	Monitoring http.Handler

@@ -23,6 +23,9 @@ const (
 	PermissionOperate                   // and give orders
 )
 
+// String returns the scope of tokens that give the permission.
+func (p Permission) String() string { return [...]string{"none", "read", "operate"}[p] }
+
 // ServeNetwork is Serve for a listener that others than the operators of this machine can
 // reach. Each request needs a bearer token (RFC 6750), except those for /healthz and
 // /readyz; authorize returns the name of a token's owner, which orders are logged with, and
@@ -85,7 +88,8 @@ func (d *door) guard(next http.Handler) http.Handler {
 			answerProblem(w, http.StatusForbidden, "the token only allows to read")
 		default:
 			by := "token " + name + " at " + r.RemoteAddr
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, by)))
+			ctx := context.WithValue(r.Context(), peerKey{}, by)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, ownerKey{}, Identity{name, may.String()})))
 		}
 	})
 }

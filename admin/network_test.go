@@ -77,6 +77,9 @@ func TestTokens(t *testing.T) {
 		{"GET", "/v1/messages", "", []string{"Bearer reads"}, 200, ""},
 		{"GET", "/v1/messages", "", []string{"bearer  reads"}, 200, ""},
 		{"GET", "/nowhere", "", []string{"Bearer reads"}, 404, ""},
+		{"GET", "/v1/identity", "", nil, 401, `Bearer`},
+		{"GET", "/v1/live", "", nil, 401, `Bearer`},
+		{"GET", "/v1/live/stream", "", nil, 401, `Bearer`},
 		{"POST", "/v1/messages/hold", hold, []string{"Bearer reads"}, 403, `error="insufficient_scope"`},
 		{"GET", "/debug/pprof/cmdline", "", []string{"Bearer reads"}, 403, `error="insufficient_scope"`},
 		{"GET", "/debug/pprof/cmdline", "", []string{"Bearer operates"}, 200, ""},
@@ -112,8 +115,8 @@ func TestTokens(t *testing.T) {
 	if !strings.Contains(log, `by="token of operates at 127.0.0.1:`) {
 		t.Errorf("an order is logged without the token's owner:\n%s", log)
 	}
-	if n := strings.Count(log, "a client has no valid token"); n != 2 || !strings.Contains(log, " refused=1\n") || !strings.Contains(log, " refused=10\n") {
-		t.Errorf("%d lines about refusals, want one about the first and one at the end about ten more:\n%s", n, log)
+	if n := strings.Count(log, "a client has no valid token"); n != 2 || !strings.Contains(log, " refused=1\n") || !strings.Contains(log, " refused=13\n") {
+		t.Errorf("%d lines about refusals, want one about the first and one at the end about 13 more:\n%s", n, log)
 	}
 }
 

@@ -32,6 +32,7 @@ type Server struct {
 	stopping  atomic.Bool // orders are refused
 	counts    tally
 	scans     chan struct{} // holds one element for each scan in progress
+	streams   chan struct{} // likewise, for each live stream
 	mux       *http.ServeMux
 	api       huma.API
 }
@@ -44,9 +45,10 @@ func New(cfg Config, store Store, control Control, scheduler Scheduler) (*Server
 	}
 	cfg = cfg.WithDefaults()
 	s := &Server{cfg: cfg, log: cfg.Logger, store: store, control: control, scheduler: scheduler,
-		scans: make(chan struct{}, cfg.Scans), mux: http.NewServeMux()}
+		scans: make(chan struct{}, cfg.Scans), streams: make(chan struct{}, streamsMax), mux: http.NewServeMux()}
 	s.api = humago.New(s.mux, apiConfig())
 	s.register()
+	s.registerLive()
 	s.registerDebug()
 	s.registerMonitoring()
 	return s, nil
@@ -243,6 +245,7 @@ func apiConfig() huma.Config {
 
 func (s *Server) register() {
 	huma.Register(s.api, operation("status", http.MethodGet, "/v1/status", "Overview of the core and the spool"), s.status)
+	huma.Register(s.api, operation("identity", http.MethodGet, "/v1/identity", "Who the client is, and what it may do"), s.identity)
 	huma.Register(s.api, operation("list", http.MethodGet, "/v1/messages", "Messages that meet a filter",
 		"Incoming and held messages are sorted by age, deferred ones by their next attempt."), s.list)
 	huma.Register(s.api, operation("show", http.MethodGet, "/v1/messages/{id}", "All about one message"), s.show)

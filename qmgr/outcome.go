@@ -179,7 +179,8 @@ func (q *Qmgr) noteOutcomes(m *message, e *sched.Entry, outcomes []mail.Outcome)
 		case o.Unknown:
 			q.unknown(m, e, &o)
 		}
-		if d := queueOf(e.Destination()); o.Result == mail.Deferred {
+		d := queueOf(e.Destination())
+		if o.Result == mail.Deferred {
 			why := ""
 			if d.transport.Name == TransportRetry {
 				why = d.nexthop
@@ -187,7 +188,9 @@ func (q *Qmgr) noteOutcomes(m *message, e *sched.Entry, outcomes []mail.Outcome)
 			m.deferring(why)
 		}
 		q.counts.Outcomes[o.Result]++
-		if s := queueOf(e.Destination()).source; s != nil {
+		d.outcomes[o.Result]++
+		d.transport.outcomes[o.Result]++
+		if s := d.source; s != nil {
 			s.today.add(o.Result, q.now)
 		}
 		q.noted(m, o)

@@ -32,6 +32,7 @@ type queue struct {
 	volley    int        // deliveries started since the last one ended
 	reason    mail.Reply // why the window is Dead
 	told      *Feedback  // the last that was emitted, without cause; nil if none was
+	outcomes  [4]uint64  // recipients by mail.Result, since it came about
 	timer     timer      // Dead: end of the back-off; Suspended: end of the rest
 	limits    *limits    // what holds for it
 	pacing

@@ -223,6 +223,9 @@ func (v *DestinationSummary) addSource(other *DestinationSummary) {
 		a.WaitReason = b.WaitReason
 	}
 	a.Todo += b.Todo
+	for result, n := range b.Outcomes {
+		a.Outcomes[result] += n
+	}
 	a.Connections.Connecting += b.Connections.Connecting
 	a.Connections.Ready += b.Connections.Ready
 	if a.Connections.Waits == conns.WaitNone {

@@ -99,6 +99,39 @@ func TestSourcesInViews(t *testing.T) {
 	}
 }
 
+// Outcomes are counted by destination and transport; together with the attempt that goes on, they say how fast
+// a destination takes mail.
+func TestOutcomesInViews(t *testing.T) {
+	w := sourcesWorld(t)
+	arriveAt(w, "a.test", 6)
+	arriveAt(w, "b.test", 1)
+	answerEach(w, ready)
+	ends := 0
+	for _, c := range w.Connections() {
+		how := qmgrtest.Accepted
+		if ends++; ends == 1 {
+			how = qmgrtest.Later
+		}
+		w.Sent(c, how)
+	}
+	var sum [4]uint64
+	for _, d := range w.Core.Destinations(qmgr.DestinationQuery{Most: 10}).Destinations {
+		for result, n := range d.Queue.Outcomes {
+			sum[result] += n
+		}
+	}
+	v := w.Core.View(1)
+	var all [4]uint64
+	for _, t := range v.Transports {
+		for result, n := range t.Outcomes {
+			all[result] += n
+		}
+	}
+	if want := [4]uint64{mail.Delivered: 6, mail.Deferred: 1}; sum != want || all != want || v.Counts.Outcomes != want {
+		t.Errorf("destinations %v, transports %v, core %v; want %v", sum, all, v.Counts.Outcomes, want)
+	}
+}
+
 // Mail that waits for one source is not ready because another, from which it may not leave, has
 // room.
 func TestConditionOfSourcesThatHaveMail(t *testing.T) {

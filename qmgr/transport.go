@@ -25,6 +25,7 @@ type transport struct {
 	unread     ilist.List[lane] // those that share the recipient slots
 	parts      int              // into so many equal parts
 	cfg        TransportConfig
+	outcomes   [4]uint64             // recipients by mail.Result
 	inRing     ilist.Link[transport] // on Qmgr.ring
 	queues     map[queueKey]*queue
 	variants   map[string]*variants // the queues that are not plain, by name

@@ -75,6 +75,7 @@ type TransportView struct {
 	Next      mail.Instant // with a rate delay: when the next delivery starts; 0 if none waits for that
 	Queues    []QueueView  // by nexthop
 	All       QueueSum     // of all destinations; zero if View was asked for none
+	Outcomes  [4]uint64    // recipients by mail.Result, call-outs not included
 }
 
 // A QueueSum is what the destinations of a transport have together.
@@ -121,6 +122,9 @@ type QueueView struct {
 	Connections conns.SiteView
 	// WaitReason is what keeps its mail waiting. Peek leaves it out.
 	WaitReason WaitReason
+	// Outcomes counts recipients by mail.Result since the destination came into core, call-outs not
+	// included. It begins at 0 again after the destination was forgotten because it was idle.
+	Outcomes [4]uint64
 }
 
 // View returns a snapshot, with at most maxQueues destinations for each
@@ -146,7 +150,7 @@ func (q *Qmgr) lookupsView() LookupsView {
 
 func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
 	v := TransportView{Name: t.Name, Jobs: t.listed(), Busy: t.Busy, Startable: t.Startable,
-		State: t.outage.state, Reason: t.outage.reason, Next: t.delay.next()}
+		State: t.outage.state, Reason: t.outage.reason, Next: t.delay.next(), Outcomes: t.outcomes}
 	if t.dead() {
 		v.Until = t.outage.timer.at
 	}
@@ -181,7 +185,7 @@ func compareView(a, b QueueView) int {
 
 func (d *queue) view() QueueView {
 	v := QueueView{Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.Busy,
-		Todo: d.Waiting, Reason: d.reason, Connections: d.site.View()}
+		Todo: d.Waiting, Reason: d.reason, Connections: d.site.View(), Outcomes: d.outcomes}
 	if d.timer.slot.Heaped() {
 		v.Until = d.timer.at
 	}

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/live"
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/dkim/keyring"
 	"github.com/posthaste-mta/posthaste/driver"
@@ -82,6 +83,7 @@ type Daemon struct {
 	remote  []net.Listener // of the administration on the network
 	tokens  atomic.Pointer[tokens.Set]
 
+	live       *live.Sampler
 	monitor    monitor
 	monitorLns []net.Listener // metrics_listen
 	counters   struct {       // of what a reload replaces
@@ -232,8 +234,9 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	if d.drop != nil {
 		d.drop.returner = &givingBack{reporter, &d.edits, d.driver.Arrived}
 	}
+	d.live = newSampler(d)
 	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, Monitoring: d.monitor.handler(cfg.Config), ReplyClass: d.replies.class, Configuration: &reloads{d}, Suspender: suspender{d.driver}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, Live: d.live, Monitoring: d.monitor.handler(cfg.Config), ReplyClass: d.replies.class, Configuration: &reloads{d}, Suspender: suspender{d.driver}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	if err != nil {
 		return err
 	}
@@ -447,6 +450,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 		defer d.options.atPanic()
 		d.tellOfKept(delivery)
 		d.tellOfHeld(delivery)
+	})
+	administered.Go(func() {
+		defer d.options.atPanic()
+		d.live.Run(administration)
 	})
 	if d.adminLn != nil {
 		administered.Go(func() {
