@@ -126,7 +126,7 @@ func keyCountOf(t testing.TB, s *Spool, kind byte) (n int) {
 // and without counting, unless the log of the store was damaged.
 func TestCountsAfterACrashAtEveryWrite(t *testing.T) {
 	var clones []vfs.FS
-	crashes, every := 0, int(sampled(5))
+	crashes, every := 0, int(sampled(10))
 	fs := vfs.NewCrashableMem()
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(1, 0))
@@ -175,7 +175,7 @@ func TestCountsAfterACrashAtEveryWrite(t *testing.T) {
 // next start; one that wants no counts removes all of them, and lets an earlier version
 // of this program open the spool. A plain run tries every third crash.
 func TestCrashWhileCounting(t *testing.T) {
-	every := int(sampled(3))
+	every := int(sampled(6))
 	for _, wanted := range []mail.CountLevel{mail.CountFlows, mail.CountTenants, mail.CountNothing} {
 		fs := vfs.NewCrashableMem()
 		s := mustOpen(t, small(fs))
@@ -683,7 +683,7 @@ func TestCountsAreSwitched(t *testing.T) {
 			}
 		})
 	}
-	for range 40 * golden.Runs(1) {
+	for range 10 * golden.Runs(1) {
 		s.SetCounts(mail.CountFlows)
 		counted(t, s)
 		still.Lock()

@@ -100,7 +100,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	longWithoutRaces(t)
 	states := undisturbed(t)
 	var clones []clone
-	crashes, every := 0, int(sampled(5))
+	crashes, every := 0, int(sampled(10))
 	fs := vfs.NewCrashableMem()
 	var at atomic.Int64 // the step under way
 	var mu sync.Mutex
@@ -335,7 +335,7 @@ func TestErrorAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	longWithoutRaces(t)
 	states := undisturbed(t)
-	for n := int64(0); ; n += sampled(5) {
+	for n := int64(0); ; n += sampled(10) {
 		fs := vfs.NewCrashableMem()
 		var writes atomic.Int64
 		var what atomic.Value

@@ -443,7 +443,7 @@ func TestFlippedManifest(t *testing.T) {
 			}
 			lists := img.lists()
 			var restored, tried int
-			step := flipStep(t, 397)
+			step := flipStep(t, 1193)
 			for _, name := range img.names(func(n string) bool { return strings.HasPrefix(n, "MANIFEST") || strings.HasPrefix(n, "OPTIONS") }) {
 				bits := len(img[name]) * 8
 				for bit := 0; bit < bits; bit += step {
@@ -478,7 +478,7 @@ func TestFlippedMarkers(t *testing.T) {
 			img, waiting := spooled(t, killed)
 			for _, name := range img.names(func(n string) bool { return strings.HasPrefix(n, "marker") }) {
 				base := filepath.Base(name)
-				for bit := 0; bit < len(base)*8; bit += flipStep(t, 7) {
+				for bit := 0; bit < len(base)*8; bit += flipStep(t, 17) {
 					b := []byte(base)
 					b[bit/8] ^= 1 << (bit % 8)
 					if bytes.ContainsAny(b, "/\x00") {

@@ -53,10 +53,7 @@ func TestFullDiskAtEachWriteOfAStart(t *testing.T) {
 			if want.refused != nil || len(want.unnamed) > 0 {
 				t.Fatalf("with room: refused %v, %v", want.refused, want)
 			}
-			step := 7 // .ci/run tries every third
-			if testing.Short() {
-				step = 11
-			}
+			step := 11 // .ci/run tries every third
 			failed := 0
 			for n := int64(0); ; n += int64(flipStep(t, step)) {
 				met, err := v.try(t, n, want)

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -262,7 +263,7 @@ func TestHostsEnd(t *testing.T) {
 func TestHostsCrash(t *testing.T) {
 	t.Parallel()
 	longWithoutRaces(t)
-	for round := range uint64(40) {
+	for round := range uint64(12 * golden.Runs(1)) {
 		rng := rand.New(rand.NewPCG(round, 5))
 		fs := vfs.NewCrashableMem()
 		s := mustOpen(t, small(fs))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/config/maincf"
+	"github.com/posthaste-mta/posthaste/internal/golden"
 )
 
 // of translates a main.cf and other files, which are found by the last part of their names.
@@ -210,9 +211,10 @@ func FuzzTranslate(f *testing.F) {
 // Large files take little time, whatever is in them: with ten times as much, which is the most that is
 // read of a main.cf, 3 s.
 func TestLargeFiles(t *testing.T) {
+	size := min(15_000*golden.Runs(1), 50_000)
 	many := func(format string) string {
 		var b strings.Builder
-		for i := 0; b.Len() < 50_000; i++ {
+		for i := 0; b.Len() < size; i++ {
 			fmt.Fprintf(&b, format, i, i)
 		}
 		return b.String()

@@ -38,6 +38,7 @@ func TestPersonalBulk(t *testing.T) {
 
 // A tenant that sends 95 % of the mail does not slow the others down by more than half.
 func TestNoisyNeighbor(t *testing.T) {
+	figures(t)
 	runs := fairRuns(t, "noisy-neighbor")
 	others := func(run string) float64 { return runs[run].DelayMS["others"].P99 }
 	if with, without := others("flows"), others("without the noisy one"); with > 1.5*without {
@@ -89,6 +90,7 @@ func TestFlowFlood(t *testing.T) {
 
 // Classes share by weight, and so do the tenants of a class.
 func TestWeights(t *testing.T) {
+	figures(t)
 	runs := fairRuns(t, "weights")
 	for name, want := range map[string]map[string]float64{
 		"weights":       {"normal": 4. / 5, "basic": 1. / 30, "silver": 2. / 30, "gold": 3. / 30},

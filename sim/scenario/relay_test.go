@@ -101,6 +101,7 @@ func TestLoadDown(t *testing.T) {
 // Four equal hosts get the same over a day, although one connection at a time is
 // all that is needed.
 func TestSpread(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	run := simulateOnce(t, "spread", 1).Runs[0]
 	for _, h := range run.Hosts {
@@ -208,6 +209,7 @@ func TestOutage(t *testing.T) {
 // Of a hundred connections one large message has 91 (10 of 11 parts), and of two each
 // has 47 or 48 (10 of 21); small mail finds one at once.
 func TestBigEnvelope(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	run := simulateOnce(t, "big-envelope", 1).Runs[0]
 	if alone := between(&run, 0, 2*time.Minute).Classes[0]; alone != 91 {
@@ -230,6 +232,7 @@ func TestBigEnvelope(t *testing.T) {
 // A receiver that greets surplus connections with 421 costs no message anything,
 // whatever the style of feedback, and gets all that it takes.
 func TestLimit421Relay(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	for _, run := range simulateOnce(t, "limit421-relay", 1).Runs {
 		if strings.HasPrefix(run.Name, "agents") {

@@ -65,19 +65,27 @@ var reports sync.Map
 
 // beginnings are how much is simulated of scenarios that take long: of a busy day always,
 // and of the others in a plain run, which leaves out the tests that look at their figures.
+// The stage random of .ci/run simulates all of them.
 var beginnings = map[string]struct {
 	time       time.Duration
 	deliveries uint64 // at least
 }{
+	"big-envelope":           {time.Minute, 500},
 	"busy-day":               {10 * time.Minute, 5000},
 	"cut-transactions":       {20 * time.Second, 500},
-	"flow-flood":             {20 * time.Second, 500},
+	"flow-flood":             {7 * time.Second, 500},
+	"limit421-relay":         {3 * time.Minute, 500},
+	"noisy-neighbor":         {10 * time.Second, 500},
 	"noisy-relay":            {time.Minute, 500},
 	"one-each":               {15 * time.Second, 500},
-	"one-of-four-hosts-dead": {3 * time.Minute, 500},
+	"one-of-four-hosts-dead": {time.Minute, 500},
 	"outage":                 {22 * time.Minute, 5000},
+	"refused-source":         {10 * time.Minute, 500},
 	"slow-host":              {time.Minute, 500},
-	"warmup-30-days":         {2 * 24 * time.Hour, 500},
+	"spread":                 {2 * time.Hour, 500},
+	"two-transports":         {2 * time.Minute, 500},
+	"warmup-30-days":         {24 * time.Hour, 500},
+	"weights":                {30 * time.Second, 500},
 }
 
 // All shipped scenarios can be read, have a description, and run without a

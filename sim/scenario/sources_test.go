@@ -7,6 +7,7 @@ import "testing"
 // little yet, waits some seconds. The checkers see to it that the refusals move nothing of
 // the other address.
 func TestRefusedSource(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	runs := byName(simulateOnce(t, "refused-source", 1))
 	both, alone := runs["one of two refused"], runs["only the other"]

@@ -81,7 +81,7 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 	}
 	d, err := daemon.New(cfg, daemon.Options{Log: log, Level: level, Version: version.String(), Listeners: handedOver, Machine: machine.Own(), Tracer: tracer, LastWords: closeLog})
 	if err != nil {
-		code, hint := codeOfStart(err)
+		code, hint := CodeOfStart(err)
 		return exit.New(code, err, hint)
 	}
 	signals := make(chan os.Signal, 4)

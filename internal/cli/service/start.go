@@ -14,8 +14,10 @@ import (
 	"github.com/posthaste-mta/posthaste/trace/record"
 )
 
-// codeOfStart is for errors of starting the daemon.
-func codeOfStart(err error) (exit.Code, string) {
+// CodeOfStart returns the exit status for an error with which the daemon does not start, and
+// advice for the operator, which may be empty. Its tests are in cmd/posthaste: to link a test
+// with a daemon takes seconds.
+func CodeOfStart(err error) (exit.Code, string) {
 	var (
 		group *daemon.GroupError
 		few   *machine.TooSmallError

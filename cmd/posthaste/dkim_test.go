@@ -1,4 +1,4 @@
-package dkim
+package main
 
 import (
 	"bytes"
@@ -16,14 +16,15 @@ import (
 
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/dkim"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 )
 
-// run runs a command and returns its output, and the code of its error.
-func run(t *testing.T, args ...string) (out string, code exit.Code, err error) {
+// runDKIM runs a command of "dkim" and returns its output, and the code of its error.
+func runDKIM(t *testing.T, args ...string) (out string, code exit.Code, err error) {
 	t.Helper()
 	var b bytes.Buffer
-	err = command.Execute(context.Background(), NewCommand(), args, command.Streams{In: strings.NewReader(""), Out: &b, Err: &b})
+	err = command.Execute(context.Background(), dkim.NewCommand(), args, command.Streams{In: strings.NewReader(""), Out: &b, Err: &b})
 	var known *exit.Error
 	if errors.As(err, &known) {
 		code = known.Code
@@ -40,7 +41,7 @@ type zone struct {
 	address string
 }
 
-func serve(t *testing.T) *zone {
+func serveZone(t *testing.T) *zone {
 	t.Helper()
 	z := &zone{records: make(map[string][]string)}
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -109,7 +110,7 @@ func (z *zone) publish(t *testing.T, text string) {
 // An operator makes keys, publishes what is printed, adds what is printed, and asks whether
 // all is right.
 func TestFromKeygenToCheck(t *testing.T) {
-	z, dir := serve(t), t.TempDir()
+	z, dir := serveZone(t), t.TempDir()
 	file := filepath.Join(dir, "posthaste.toml")
 	text := fmt.Sprintf("queue_directory = %q\n[dns]\nservers = [%q]\ntimeout = \"10s\"\n", dir, z.address)
 	write := func() {
@@ -119,10 +120,10 @@ func TestFromKeygenToCheck(t *testing.T) {
 		}
 	}
 	write()
-	if _, code, err := run(t, "dns", "--config", file); code != exit.NoInput || !strings.Contains(err.Error(), "has no keys") {
+	if _, code, err := runDKIM(t, "dns", "--config", file); code != exit.NoInput || !strings.Contains(err.Error(), "has no keys") {
 		t.Errorf("no keys: %d %v", code, err)
 	}
-	out, _, err := run(t, "keygen", "Example.COM", "--selector", "s", "--config", file)
+	out, _, err := runDKIM(t, "keygen", "Example.COM", "--selector", "s", "--config", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestFromKeygenToCheck(t *testing.T) {
 			t.Errorf("the private key is shown: %v", err)
 		}
 	}
-	if _, code, err := run(t, "keygen", "example.com", "--selector", "s", "--config", file); code != exit.IO || !strings.Contains(err.Error(), "exists, and is not replaced") {
+	if _, code, err := runDKIM(t, "keygen", "example.com", "--selector", "s", "--config", file); code != exit.IO || !strings.Contains(err.Error(), "exists, and is not replaced") {
 		t.Errorf("again: %d %v", code, err)
 	}
 	text += tables
@@ -151,7 +152,7 @@ func TestFromKeygenToCheck(t *testing.T) {
 	}
 
 	// Nothing is published.
-	out, code, err := run(t, "check", "--config", file)
+	out, code, err := runDKIM(t, "check", "--config", file)
 	if code != exit.Wrong || err.Error() != "2 problems were found" || strings.Count(out, "WRONG: no record") != 2 || !strings.Contains(out, "mail from example.com: advice: example.com has no DMARC record") {
 		t.Errorf("%d %v\n%s", code, err, out)
 	}
@@ -159,17 +160,17 @@ func TestFromKeygenToCheck(t *testing.T) {
 	// All is.
 	z.publish(t, records)
 	z.set("_dmarc.example.com", "v=DMARC1; p=reject")
-	out, code, err = run(t, "check", "--config", file)
+	out, code, err = runDKIM(t, "check", "--config", file)
 	if err != nil || out != "s-rsa._domainkey.example.com (rsa, 2048 bits): good\nmail from example.com: good\nmail from *.example.com: good\ns-ed25519._domainkey.example.com (ed25519, 256 bits): good\n" {
 		t.Errorf("%d %v\n%s", code, err, out)
 	}
 
 	// The command dns prints the same records as keygen.
-	out, _, err = run(t, "dns", "example.com", "--config", file)
+	out, _, err = runDKIM(t, "dns", "example.com", "--config", file)
 	if withoutComments(out) != strings.TrimPrefix(records, "\n") || err != nil {
 		t.Errorf("%v\n%s\nand keygen printed\n%s", err, out, records)
 	}
-	if _, code, err := run(t, "dns", "example.org", "--config", file); code != exit.NoInput || !strings.Contains(err.Error(), "no key is for example.org") {
+	if _, code, err := runDKIM(t, "dns", "example.org", "--config", file); code != exit.NoInput || !strings.Contains(err.Error(), "no key is for example.org") {
 		t.Errorf("another domain: %d %v", code, err)
 	}
 
@@ -186,31 +187,31 @@ func TestFromKeygenToCheck(t *testing.T) {
 		"the record cannot be read":                 {"hello"},
 	} {
 		z.set(ed, texts...)
-		out, code, err := run(t, "check", "example.com", "--config", file)
+		out, code, err := runDKIM(t, "check", "example.com", "--config", file)
 		if code != exit.Wrong || !strings.Contains(out, ed+" (ed25519, 256 bits): WRONG: ") || !strings.Contains(out, want) || !strings.Contains(out, rsa+" (rsa, 2048 bits): good\n") {
 			t.Errorf("%s: %d %v\n%s", want, code, err, out)
 		}
 	}
 	z.set(ed, good+"; s=email")
-	if out, _, err := run(t, "check", "--config", file); err != nil || strings.Contains(out, "reports") {
+	if out, _, err := runDKIM(t, "check", "--config", file); err != nil || strings.Contains(out, "reports") {
 		t.Errorf("without reports on TLS: %v\n%s", err, out)
 	}
 	before := text
 	text = strings.Replace(text, "[dkim.", "[tls_reports]\norganization = \"o\"\nfrom = \"tls@Example.com\"\n[dkim.", 1)
 	write()
-	if out, _, err := run(t, "check", "--config", file); err != nil || !strings.Contains(out, ed+" (ed25519, 256 bits): advice: it is not for reports on TLS (s=email)") || strings.Count(out, "reports") != 1 {
+	if out, _, err := runDKIM(t, "check", "--config", file); err != nil || !strings.Contains(out, ed+" (ed25519, 256 bits): advice: it is not for reports on TLS (s=email)") || strings.Count(out, "reports") != 1 {
 		t.Errorf("a key that is not for reports: %v\n%s", err, out)
 	}
 	text = before
 	write()
 	z.set(ed, good)
 	z.set("_dmarc.example.com", "v=DMARC1; p=reject; adkim=s")
-	out, code, _ = run(t, "check", "--config", file)
+	out, code, _ = runDKIM(t, "check", "--config", file)
 	if code != exit.Wrong || !strings.Contains(out, "mail from *.example.com: WRONG: the DMARC record of *.example.com has adkim=s") || !strings.Contains(out, "mail from example.com: good") {
 		t.Errorf("adkim=s: %d\n%s", code, out)
 	}
 	z.set("_dmarc.example.com", "broken")
-	if out, code, _ = run(t, "check", "--config", file); code != exit.Wrong || strings.Count(out, "DNS lookup of TXT records of _dmarc.example.com failed") != 2 {
+	if out, code, _ = runDKIM(t, "check", "--config", file); code != exit.Wrong || strings.Count(out, "DNS lookup of TXT records of _dmarc.example.com failed") != 2 {
 		t.Errorf("no answer about the policy: %d\n%s", code, out)
 	}
 }
@@ -234,18 +235,18 @@ func TestKeygenRefuses(t *testing.T) {
 		"--selector is":          {"keygen", "example.com", "-d", dir, "--selector", "a b"},
 		"an argument is missing": {"keygen", "-d", dir},
 	} {
-		if _, code, err := run(t, args...); code != exit.Usage || !strings.Contains(err.Error(), want) {
+		if _, code, err := runDKIM(t, args...); code != exit.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %d %v", args, code, err)
 		}
 	}
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("there is a directory")
 	}
-	out, _, err := run(t, "keygen", "example.com", "-d", dir, "--type", "ed25519", "-s", "one")
+	out, _, err := runDKIM(t, "keygen", "example.com", "-d", dir, "--type", "ed25519", "-s", "one")
 	if err != nil || !strings.Contains(out, "one._domainkey.example.com. IN TXT \"v=DKIM1; k=ed25519; p=") || !strings.Contains(out, "key = \""+filepath.Join(dir, "example.com.one.pem")+"\"") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, code, err := run(t, "check"); code != exit.NoInput || !strings.Contains(err.Error(), "name its file with --config") {
+	if _, code, err := runDKIM(t, "check"); code != exit.NoInput || !strings.Contains(err.Error(), "name its file with --config") {
 		t.Errorf("check without a configuration: %d %v", code, err)
 	}
 }
@@ -253,7 +254,7 @@ func TestKeygenRefuses(t *testing.T) {
 // The check reports a key that the daemon would refuse, and one whose time is over.
 func TestKeysOfTheConfiguration(t *testing.T) {
 	dir := t.TempDir()
-	if _, _, err := run(t, "keygen", "example.com", "-d", dir, "--type", "ed25519", "-s", "one"); err != nil {
+	if _, _, err := runDKIM(t, "keygen", "example.com", "-d", dir, "--type", "ed25519", "-s", "one"); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "posthaste.toml")
@@ -263,7 +264,7 @@ func TestKeysOfTheConfiguration(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := run(t, "dns", "-c", file)
+	out, _, err := runDKIM(t, "dns", "-c", file)
 	if err != nil || !strings.Contains(out, "; [dkim.a]: ed25519 key of 256 bits, has signed until 2026-01-31\none._domainkey.example.com. IN TXT ") ||
 		!strings.Contains(out, "; [dkim.b]: ed25519 key of 256 bits, signs from 2100-02-01 on\ntwo._domainkey.example.com. IN TXT ") {
 		t.Errorf("%v\n%s", err, out)
@@ -271,7 +272,7 @@ func TestKeysOfTheConfiguration(t *testing.T) {
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, code, err := run(t, "dns", "-c", file); code != exit.Config || !strings.Contains(err.Error(), "all users may use this file, which has secrets") {
+	if _, code, err := runDKIM(t, "dns", "-c", file); code != exit.Config || !strings.Contains(err.Error(), "all users may use this file, which has secrets") {
 		t.Errorf("%d %v", code, err)
 	}
 }

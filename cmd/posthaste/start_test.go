@@ -1,16 +1,21 @@
-package service
+package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/cli"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/cli/service"
 	"github.com/posthaste-mta/posthaste/internal/daemon"
 	"github.com/posthaste-mta/posthaste/internal/daemon/machine"
 	"github.com/posthaste-mta/posthaste/spool"
@@ -50,7 +55,7 @@ func TestCodeOfStart(t *testing.T) {
 		{"the first", begin(free, machine.Limits{}), exit.Unavailable, ""},
 		{"the second", begin(free, machine.Limits{}), exit.Unavailable, "Another posthaste serves this queue"},
 	} {
-		code, hint := codeOfStart(c.err)
+		code, hint := service.CodeOfStart(c.err)
 		if code != c.code || !strings.Contains(hint, c.hint) || (c.err == nil) != (c.hint == "") {
 			t.Errorf("%s: %d %q for %v", c.name, code, hint, c.err)
 		}
@@ -62,29 +67,25 @@ func TestCodeOfStart(t *testing.T) {
 func TestTraceThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cfg, err := config.Parse("test.toml", fmt.Appendf(nil, "queue_directory = %q\nlisten = [\"127.0.0.1:0\"]\nspool.ballast_size = \"64K\"\n", dir), config.Environment{Hostname: "mta.test"})
-	if err != nil {
+	file := filepath.Join(dir, "test.toml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "queue_directory = %q\nlisten = [\"127.0.0.1:0\"]\nspool.ballast_size = \"64K\"\n", dir), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
 	for _, test := range []struct{ path, want string }{
 		{filepath.Join(dir, "nowhere", "x.trace"), "no such file or directory"},
 		{"/dev/full", "no space left on device"},
 	} {
-		tracer, err := (&recordingTo{path: test.path, limit: "4G"}).tracer(log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = daemon.New(cfg, daemon.Options{Log: log, Tracer: tracer})
-		if err == nil || !strings.Contains(err.Error(), "the trace cannot be written") || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v", test.path, err)
-			continue
-		}
-		if code, hint := codeOfStart(err); code != exit.IO || !strings.Contains(hint, "--trace") {
-			t.Errorf("%s: exit status %d, %q", test.path, code, hint)
+		var said strings.Builder
+		code := cli.Run(t.Context(), "posthaste", []string{"serve", "--config", file, "--trace", test.path}, command.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &said})
+		if out := said.String(); code != exit.IO || !strings.Contains(out, "the trace cannot be written") || !strings.Contains(out, test.want) || !strings.Contains(out, "--trace") {
+			t.Errorf("%s: exit status %d, %q", test.path, code, out)
 		}
 	}
-	d, err := daemon.New(cfg, daemon.Options{Log: log})
+	cfg, err := config.Load(file, config.Environment{Hostname: "mta.test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := daemon.New(cfg, daemon.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestDisksThatForbidAStart(t *testing.T) {
 		syscall.EIO:    "dmesg",
 	} {
 		err := fmt.Errorf("listen: %w", &net.OpError{Op: "listen", Net: "unix", Err: cause})
-		if code, got := codeOfStart(err); code != exit.IO || !strings.Contains(got, hint) {
+		if code, got := service.CodeOfStart(err); code != exit.IO || !strings.Contains(got, hint) {
 			t.Errorf("%v: code %d, hint %q; want %q", cause, code, got, hint)
 		}
 	}

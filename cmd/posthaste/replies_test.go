@@ -1,4 +1,4 @@
-package replies
+package main
 
 import (
 	"bytes"
@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/cli/replies"
 )
 
 // An operator pastes a reply from the log, and sees what the program makes of it.
-func TestExplain(t *testing.T) {
+func TestRepliesExplain(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "posthaste.toml")
 	classes := filepath.Join(dir, "classes.toml")
@@ -47,7 +49,7 @@ result = "temporary"
 		{[]string{"patterns"}, []string{"[[pattern]]"}},
 	} {
 		var out bytes.Buffer
-		cmd := NewCommand()
+		cmd := replies.NewCommand()
 		cmd.SetArgs(c.args)
 		cmd.SetOut(&out)
 		if err := cmd.Execute(); err != nil {
@@ -67,7 +69,7 @@ result = "temporary"
 		{[]string{"explain", "no"}, "does not begin with a reply code"},
 		{[]string{"explain", "550 no", "--config", path}, "classes.toml:2:9"},
 	} {
-		cmd := NewCommand()
+		cmd := replies.NewCommand()
 		cmd.SetArgs(c.args)
 		cmd.SetOut(&bytes.Buffer{})
 		cmd.SetErr(&bytes.Buffer{})
