@@ -23,13 +23,15 @@ type bounded struct {
 	net.Listener
 	most int
 
-	mu     sync.Mutex
-	quiet  ilist.List[slotted] // no request under way, the oldest first
-	open   int
-	of     map[netip.Prefix]int // open connections of each client
-	freed  chan struct{}        // holds a value if there may be new room since the last check
-	closed chan struct{}
-	close  sync.Once
+	mu    sync.Mutex
+	quiet ilist.List[slotted] // no request under way, the oldest first
+	open  int
+	// streams is the number of those whose request has no end.
+	streams int
+	of      map[netip.Prefix]int // open connections of each client
+	freed   chan struct{}        // holds a value if there may be new room since the last check
+	closed  chan struct{}
+	close   sync.Once
 }
 
 // quietAtLeast is the time that a connection has to send a request before it may have

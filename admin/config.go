@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/admin/live"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -43,6 +44,9 @@ type Config struct {
 
 	// Monitoring answers GET requests for /metrics, /healthz and /readyz; nil: nobody does.
 	Monitoring http.Handler
+
+	// Events passes on what happens to messages; nil: nothing.
+	Events *event.Hub
 
 	// ReplyClass returns the class of a reply (package replies), "" if there is none; nil if
 	// there are no classes.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/admintest"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -34,7 +34,7 @@ func TestRetryDomains(t *testing.T) {
 	settled.Recipients[0].Outcome.Result = mail.Delivered
 	q.Add(settled)
 	log := &bytes.Buffer{}
-	s, err := admin.New(admin.Config{ScanMessages: 7, Logger: slog.New(slog.NewTextHandler(log, nil))}, q, q, q)
+	s, err := admin.New(admin.Config{ScanMessages: 7, Logger: event.NewStrict(log, nil, nil)}, q, q, q)
 	if err != nil {
 		t.Fatal(err)
 	}

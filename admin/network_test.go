@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/admintest"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -22,7 +22,7 @@ import (
 func overNetwork(t *testing.T, q *admintest.Queue) (address string, logged func() string) {
 	t.Helper()
 	var log bytes.Buffer
-	s, err := admin.New(admin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, q, q, q)
+	s, err := admin.New(admin.Config{Logger: event.NewStrict(&log, nil, nil)}, q, q, q)
 	if err != nil {
 		t.Fatal(err)
 	}

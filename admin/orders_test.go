@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/admintest"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -356,7 +356,7 @@ func TestOrdersForRecipients(t *testing.T) {
 		m.Recipients[0].Outcome.Reply = full
 		q := admintest.New(m)
 		var log bytes.Buffer
-		a := serve(t, q, admin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), ReplyClass: func(r mail.Reply) string {
+		a := serve(t, q, admin.Config{Logger: event.NewStrict(&log, nil, nil), ReplyClass: func(r mail.Reply) string {
 			if r.Status.Detail == 2 {
 				return "mailbox-full"
 			}
@@ -432,7 +432,7 @@ func TestOrdersLeaveOutWhatCannotBeRead(t *testing.T) {
 		bad.Unreadable = true
 		q := admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c"), bad, message(3, mail.AreaDeferred, "a@b", "j@c"))
 		var log bytes.Buffer
-		a := serve(t, q, admin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		a := serve(t, q, admin.Config{Logger: event.NewStrict(&log, nil, nil)})
 		if diff := cmp.Diff(c.want, a.order(c.verb, admin.Order{Filter: &c.filter, Confirm: 3})); diff != "" {
 			t.Errorf("%s: %s", c.verb, diff)
 		}
@@ -452,7 +452,7 @@ func TestOrdersAreLogged(t *testing.T) {
 	for verb, area := range map[string]mail.Area{"hold": mail.AreaDeferred, "release": mail.AreaHold} {
 		q := admintest.New(message(1, area, "a@b", "j@c"), message(2, area, "d@e", "j@c"))
 		var log bytes.Buffer
-		a := serve(t, q, admin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		a := serve(t, q, admin.Config{Logger: event.NewStrict(&log, nil, nil)})
 		for _, dry := range []bool{true, false} {
 			a.order(verb, admin.Order{All: true, Reason: "why", DryRun: dry})
 			for n, sender := range map[int]string{1: "a@b", 2: "d@e"} {

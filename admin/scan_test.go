@@ -17,6 +17,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/admintest"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -215,7 +216,7 @@ func TestOneUnreadableMessage(t *testing.T) {
 				store.id = id(2)
 			}
 			var log bytes.Buffer
-			s, err := admin.New(admin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, store, q, q)
+			s, err := admin.New(admin.Config{Logger: event.NewStrict(&log, nil, nil)}, store, q, q)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -35,6 +35,8 @@ type Server struct {
 	streams   chan struct{} // likewise, for each live stream
 	mux       *http.ServeMux
 	api       huma.API
+	streaming context.Context // ends when the server stops, and with it answers without an end
+	endStream context.CancelFunc
 }
 
 // New returns a server for a spool and a core; control gives orders to the core,
@@ -46,6 +48,7 @@ func New(cfg Config, store Store, control Control, scheduler Scheduler) (*Server
 	cfg = cfg.WithDefaults()
 	s := &Server{cfg: cfg, log: cfg.Logger, store: store, control: control, scheduler: scheduler,
 		scans: make(chan struct{}, cfg.Scans), streams: make(chan struct{}, streamsMax), mux: http.NewServeMux()}
+	s.streaming, s.endStream = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, apiConfig())
 	s.register()
 	s.registerLive()
@@ -203,6 +206,7 @@ func (s *Server) serve(ctx context.Context, ln *bounded, server *http.Server) er
 		return fmt.Errorf("admin: serve %s: %w", ln.Addr(), err)
 	case <-ctx.Done():
 	}
+	s.endStream()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.cfg.Grace, 0))
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
@@ -286,6 +290,7 @@ func (s *Server) register() {
 		"No delivery starts for it until the time is over or it is resumed; deliveries under way go on. The order is on disk when it is answered."), s.suspend)
 	huma.Register(s.api, operation("resume", http.MethodPost, "/v1/suspensions/resume", "End a suspension",
 		"The mail that it kept waiting is tried at once. The order is on disk when it is answered."), s.resume)
+	huma.Register(s.api, eventsOperation(), s.events)
 	huma.Register(s.api, operation("flush", http.MethodPost, "/v1/flush", "Try all deferred mail now"), s.flush)
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/admintest"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
@@ -62,7 +62,7 @@ func (s *suspender) Suspensions(context.Context) ([]qmgr.SuspensionView, error) 
 func TestSuspensions(t *testing.T) {
 	s := &suspender{}
 	var log bytes.Buffer
-	a := serve(t, admintest.New(), admin.Config{Suspender: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	a := serve(t, admintest.New(), admin.Config{Suspender: s, Logger: event.NewStrict(&log, nil, nil)})
 	for _, c := range []struct {
 		path, body string
 		code       int

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/replies"
@@ -16,7 +17,7 @@ import (
 
 // What metrics show is what the log says, and is counted whether or not there is a log.
 func TestCounters(t *testing.T) {
-	for _, log := range []*slog.Logger{nil, slog.New(slog.NewTextHandler(&logBook{}, nil))} {
+	for _, log := range []*slog.Logger{nil, event.NewStrict(&logBook{}, nil, nil)} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
 			w.deliver = func(ctx context.Context, d mail.Delivery) mail.DeliveryResult {

@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/logline"
@@ -91,7 +90,7 @@ func noteVia(a *mail.Delivery, outcomes []mail.Outcome) {
 // given to TransportRetry. The delays are: before this attempt, without the time for which the sender had it kept, lookup and connection, transaction.
 // reply_class is what a refusal is about (package replies), policy what was demanded of the connection's
 // security, tls what was negotiated.
-// If it is unknown whether a recipient got the message, the line ends in unknown=true.
+// If it is unknown whether a recipient got the message, the line ends in unknown=true. Package event has all fields.
 func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, delays *[3]time.Duration) {
 	known := classes{book: d.book()}
 	if !d.log.Enabled(context.Background(), slog.LevelInfo) {
@@ -101,7 +100,7 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, delays *[
 		}
 		return
 	}
-	whole, parts := seconds(delays[0]+delays[1]+delays[2]), slashed(*delays)
+	whole, parts := delays[0]+delays[1]+delays[2], logline.Delays(*delays)
 	host := r.Host
 	if host == "" {
 		host = "none"
@@ -111,7 +110,7 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, delays *[
 	for i, o := range r.Outcomes {
 		class := known.of(o.Reply)
 		d.counters.outcomes[o.Result][class].Add(1)
-		var room [16]slog.Attr
+		var room [20]slog.Attr
 		attrs := append(room[:0],
 			slog.String("id", a.Envelope.ID.String()),
 			slog.String("from", string(a.Envelope.Sender)),
@@ -120,8 +119,8 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, delays *[
 			slog.String("nexthop", nexthop),
 			slog.String("host", host),
 			slog.String("status", o.Result.String()),
-			slog.String("delay", whole),
-			slog.String("delays", parts),
+			slog.Duration("delay", whole),
+			slog.Any("delays", &parts),
 			slog.Int("attempt", int(a.Envelope.Attempts)+1),
 			slog.String("reply", o.Reply.String()))
 		if class != replies.ClassNone {
@@ -136,6 +135,7 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, delays *[
 		if !r.Security.IsZero() {
 			attrs = append(attrs, slog.String("tls", r.Security.String()))
 		}
+		attrs = appendFlow(attrs, &a.Envelope.Flow)
 		if o.Unknown {
 			attrs = append(attrs, slog.Bool("unknown", true))
 		}
@@ -163,8 +163,16 @@ func (d *Driver) logCallout(a *mail.Delivery, r *mail.DeliveryResult) {
 		d.log.LogAttrs(context.Background(), slog.LevelInfo, "callout",
 			slog.String("id", a.Envelope.ID.String()), slog.String("from", string(a.Envelope.Sender)), slog.String("to", string(a.Recipients[i].Address)),
 			slog.String("transport", a.Transport), slog.String("nexthop", a.Nexthop), slog.String("host", r.Host),
-			slog.String("status", status), slog.String("delay", seconds(r.Connect+r.Send)), slog.String("reply", o.Reply.String()))
+			slog.String("status", status), slog.Duration("delay", r.Connect+r.Send), slog.String("reply", o.Reply.String()))
 	}
+}
+
+// appendFlow appends to whom a message counts, nothing if it was not classified.
+func appendFlow(attrs []slog.Attr, f *mail.Flow) []slog.Attr {
+	if f.Class == "" {
+		return attrs
+	}
+	return append(attrs, slog.String("class", f.Class), slog.String("tenant", f.Tenant), slog.String("flow", f.Flow))
 }
 
 // logNote logs a note of the core.
@@ -181,13 +189,15 @@ func (d *Driver) logNote(n qmgr.Note) {
 	if !d.log.Enabled(context.Background(), level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 8)
+	var room [12]slog.Attr
+	attrs := room[:0]
 	if n.ID != 0 {
 		attrs = append(attrs, slog.String("id", n.ID.String()))
 	}
 	if n.Sender != "" {
 		attrs = append(attrs, slog.String("from", string(n.Sender)))
 	}
+	attrs = appendFlow(attrs, &n.Flow)
 	if n.Transport != "" {
 		attrs = append(attrs, slog.String("transport", n.Transport))
 	}
@@ -206,48 +216,16 @@ func (d *Driver) logNote(n qmgr.Note) {
 	if n.Text != "" {
 		attrs = append(attrs, slog.String("reason", n.Text))
 	}
-	d.log.LogAttrs(context.Background(), level, text, attrs...)
+	logline.Log(d.log, level, text, attrs...)
 }
 
 // logFeedback logs a window after feedback, if the operator asks for it
 // (destination_concurrency_feedback_debug).
 func (d *Driver) logFeedback(f *qmgr.Feedback) {
-	d.log.LogAttrs(context.Background(), slog.LevelInfo, "feedback",
+	d.log.LogAttrs(context.Background(), slog.LevelInfo, "window",
 		slog.String("transport", f.Transport), slog.String("nexthop", f.Nexthop),
 		slog.String("cause", f.Cause.String()),
 		slog.Int("window", f.Window), slog.Int("limit", f.Limit),
 		slog.Float64("success", f.Success), slog.Float64("failure", f.Failure),
 		slog.Float64("cohorts", f.FailedCohorts))
-}
-
-// seconds prints a duration in seconds with two significant digits below ten
-// seconds and whole seconds above, as Postfix does.
-func seconds(d time.Duration) string {
-	var room [24]byte
-	return string(appendSeconds(room[:0], d))
-}
-
-// appendSeconds appends what seconds prints.
-func appendSeconds(to []byte, d time.Duration) []byte {
-	s := d.Seconds()
-	switch {
-	case s >= 10:
-		return strconv.AppendFloat(to, s, 'f', 0, 64)
-	case s >= 0.01:
-		return strconv.AppendFloat(to, s, 'g', 2, 64)
-	}
-	return strconv.AppendFloat(to, s, 'f', 4, 64)
-}
-
-// slashed prints durations as seconds does, with a slash between each two.
-func slashed(all [3]time.Duration) string {
-	var room [3 * 24]byte
-	b := room[:0]
-	for i, d := range all {
-		if i > 0 {
-			b = append(b, '/')
-		}
-		b = appendSeconds(b, d)
-	}
-	return string(b)
 }

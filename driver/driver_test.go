@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -292,7 +293,7 @@ func TestRelay(t *testing.T) {
 			w.store(mail.QueueID(i+1), "old@a.test")
 		}
 		var log logBook
-		d, stop := w.start(t, driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		d, stop := w.start(t, driver.Config{Log: event.NewStrict(&log, nil, nil)})
 		for i := range 1000 {
 			d.Arrived(w.store(mail.QueueID(1000+i), "u@b.test", "v@c.test"))
 		}
@@ -327,7 +328,7 @@ func TestTroubleThatPasses(t *testing.T) {
 		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Failed) }
 		w.store(1, "u@a.test")
 		var lines strings.Builder
-		d, stop := w.start(t, driver.Config{Log: slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelError}))})
+		d, stop := w.start(t, driver.Config{Log: event.NewStrict(&lines, slog.LevelError, nil)})
 		for n := 0; n == 0; n, _, _ = d.Trouble() { // it is reported while it lasts
 			time.Sleep(100 * time.Millisecond)
 			if w.count() == 0 {
@@ -466,7 +467,7 @@ func TestAgentUnavailable(t *testing.T) {
 			}
 			return all(d, mail.Delivered)
 		}
-		cfg := driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil)),
+		cfg := driver.Config{Log: event.NewStrict(&log, nil, nil),
 			Qmgr: qmgr.Config{DefaultTransport: qmgr.TransportConfig{ProcessLimit: 1}}}
 		d, err := driver.New(cfg, driver.Ports{Spool: w, Router: w, Reporter: w, Agent: agent})
 		if err != nil {
@@ -544,7 +545,7 @@ func TestUnknownIsLogged(t *testing.T) {
 			r.Outcomes[1].Unknown = true
 			return r
 		}
-		d, stop := w.start(t, driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		d, stop := w.start(t, driver.Config{Log: event.NewStrict(&log, nil, nil)})
 		d.Arrived(w.store(1, "a@x.test", "b@x.test"))
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -573,22 +574,22 @@ func TestFeedbackIsLogged(t *testing.T) {
 			return r
 		}
 		var log logBook
-		cfg := driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil)), Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{
+		cfg := driver.Config{Log: event.NewStrict(&log, nil, nil), Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{
 			"smtp": {FeedbackDebug: true, Window: window.Config{Limit: 20, FailedCohortLimit: 5}}}}}
 		d, stop := w.start(t, cfg)
 		d.Arrived(w.store(1, "u@a.test", "u@b.test"))
 		synctest.Wait()
 		stop()
 		for _, want := range []string{
-			"msg=feedback transport=smtp nexthop=a.test cause=success window=6 limit=20 success=0 failure=0 cohorts=0\n",
-			"msg=feedback transport=smtp nexthop=b.test cause=failure window=3 limit=20 success=0 failure=1 cohorts=0.2\n",
+			"msg=window transport=smtp nexthop=a.test cause=success window=6 limit=20 success=0 failure=0 cohorts=0\n",
+			"msg=window transport=smtp nexthop=b.test cause=failure window=3 limit=20 success=0 failure=1 cohorts=0.2\n",
 		} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("no line %q in\n%s", want, log.String())
 			}
 		}
-		if n := strings.Count(log.String(), "msg=feedback"); n != 2 {
-			t.Errorf("%d lines about feedback, want 2", n)
+		if n := strings.Count(log.String(), "msg=window"); n != 2 {
+			t.Errorf("%d lines about windows, want 2", n)
 		}
 	})
 }
@@ -634,7 +635,7 @@ func TestConnectionsUnavailable(t *testing.T) {
 		w := newWorld()
 		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Deferred) } // retry
 		var log transcript
-		cfg := driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil)),
+		cfg := driver.Config{Log: event.NewStrict(&log, nil, nil),
 			Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": {Agents: qmgr.AgentsConnections}}}}
 		d, err := driver.New(cfg, driver.Ports{Spool: w, Router: w, Reporter: w, Connector: noSockets{time.Now().Add(time.Minute)},
 			Agent: func(string) driver.Agent { return w }})
@@ -775,7 +776,7 @@ func TestStopDuringReads(t *testing.T) {
 		w := newWorld()
 		w.store(1, "a@a.test")
 		var log logBook
-		d, err := driver.New(driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil))},
+		d, err := driver.New(driver.Config{Log: event.NewStrict(&log, nil, nil)},
 			driver.Ports{Spool: slowReads{w}, Router: w, Reporter: w, Agent: func(string) driver.Agent { return w }})
 		if err != nil {
 			t.Fatal(err)
@@ -862,7 +863,7 @@ func TestLastingTroubleIsTriedLessOften(t *testing.T) {
 		w.errors[name] = 100_000
 		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Delivered) }
 		var lines strings.Builder
-		d, stop := w.start(t, driver.Config{Log: slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelError}))})
+		d, stop := w.start(t, driver.Config{Log: event.NewStrict(&lines, slog.LevelError, nil)})
 		d.Arrived(w.store(3, "u@d.test"))
 		time.Sleep(time.Hour)
 		synctest.Wait()

@@ -3,7 +3,6 @@ package driver_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -172,7 +172,7 @@ func TestCallOutByDemand(t *testing.T) {
 func TestCallOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, x, log := newWorld(), newTown([]string{"mx1"}), new(logBook)
-		d, err := driver.New(driver.Config{Seed: 1, Log: slog.New(slog.NewTextHandler(log, nil)),
+		d, err := driver.New(driver.Config{Seed: 1, Log: event.NewStrict(log, nil, nil),
 			Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": {Agents: qmgr.AgentsConnections}}}},
 			driver.Ports{Spool: w, Router: w, Reporter: w, Connector: x, Agent: func(string) driver.Agent { return w }})
 		if err != nil {

@@ -3,13 +3,13 @@ package driver_test
 import (
 	"bytes"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
@@ -88,7 +88,7 @@ func TestSuspendedMailIsNotFarDue(t *testing.T) {
 			if behind {
 				put(6000, now.Add(1000*time.Hour))
 			}
-			_, stop := newTown().drives(t, w, nil, 0, func(cfg *driver.Config) { cfg.Log = slog.New(slog.NewTextHandler(log, nil)) })
+			_, stop := newTown().drives(t, w, nil, 0, func(cfg *driver.Config) { cfg.Log = event.NewStrict(log, nil, nil) })
 			time.Sleep(time.Second)
 			synctest.Wait() // until nobody writes into the log
 			if found := strings.Contains(log.String(), "due far in the future"); found != behind {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
@@ -222,7 +223,7 @@ func TestMixedIsToldLoudly(t *testing.T) {
 	x := newTown([]string{"mx1"})
 	x.hosts["mx1"].breaks, x.hosts["mx1"].ends = 1, mail.CloseMixed
 	var log bytes.Buffer
-	view(t, x, slog.New(slog.NewTextHandler(&log, nil)), transport(qmgr.TransportConfig{}), func(v *viewing) {
+	view(t, x, event.NewStrict(&log, nil, nil), transport(qmgr.TransportConfig{}), func(v *viewing) {
 		v.arrive(60, "a@a.test")
 		v.pass(10 * time.Second)
 		all, err := v.d.View(v.Context(), 0)

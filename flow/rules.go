@@ -31,7 +31,8 @@ type Rules struct {
 const (
 	watchedClass = iota
 	watchedTenant
-	watchedTLS // which stays
+	watchedTLS // this one and the next stay
+	watchedMessageID
 )
 
 type classRule struct {
@@ -70,7 +71,8 @@ func NewRules(cfg Config) (*Rules, error) {
 		return nil, err
 	}
 	r := &Rules{key: cfg.Key, dash: cfg.Dash, trusted: cfg.HeaderClients}
-	fields := []smtp.WatchedField{watchedClass: {Name: HeaderClass, Remove: true}, watchedTenant: {Name: HeaderTenant, Remove: true}, watchedTLS: {Name: "TLS-Required"}}
+	fields := []smtp.WatchedField{watchedClass: {Name: HeaderClass, Remove: true}, watchedTenant: {Name: HeaderTenant, Remove: true}, watchedTLS: {Name: "TLS-Required"},
+		watchedMessageID: {Name: "Message-ID"}}
 	watch := func(name string) int {
 		for i := range fields {
 			if strings.EqualFold(fields[i].Name, name) {
@@ -124,7 +126,7 @@ func compile(m *Match, watch func(name string) int) match {
 	return c
 }
 
-// Watch returns the header fields that Classify needs, nil if r is nil.
+// Watch returns the header fields that Classify and MessageID need, nil if r is nil.
 func (r *Rules) Watch() *smtp.FieldWatch {
 	if r == nil {
 		return nil
@@ -144,6 +146,9 @@ func (r *Rules) TLSOptional(fields []smtp.Field) bool {
 	}
 	return count == 1 && no
 }
+
+// MessageID returns the beginning of the first Message-ID field of a message, as it is there; "" if there is none.
+func (r *Rules) MessageID(fields []smtp.Field) string { return string(field(fields, watchedMessageID)) }
 
 // A Client is the sender of messages as far as rules depend on it. It is found once per connection.
 type Client struct {

@@ -331,6 +331,15 @@ func (e *Editor) complete() {
 	}
 }
 
+// AddedMessageID returns the value of the Message-ID field that was added, "" if none was. It is known after
+// End.
+func (e *Editor) AddedMessageID() string {
+	if !e.edits.cfg.Submission || e.seen[KindMessageID] > 0 {
+		return ""
+	}
+	return "<" + e.facts.MessageID + ">"
+}
+
 func (e *Editor) add(name, value string) {
 	e.out = append(e.out, name+": "+value+"\r\n"...)
 }

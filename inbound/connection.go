@@ -262,6 +262,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		hold, discard, refusal = c.screenContent(ctx, &e)
 	}
 	c.draft = nil
+	messageID := c.messageID(r.Fields)
 	c.releaseEdits()
 	c.endScreening()
 	c.patience.endTransaction()
@@ -305,7 +306,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		logline.Log(c.server.cfg.Logger, slog.LevelInfo, "accepted",
 			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.name()),
 			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
-			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), kept(e.Release), deadline(e.By), c.loggedIn(), c.secured(), asks(e.TLS), personal(e.VERP), forwarded(&r.Forwarded), heldFor(hold))
+			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), optional("message_id", messageID), kept(e.Release), deadline(e.By), c.loggedIn(), c.secured(), asks(e.TLS), personal(e.VERP), forwarded(&r.Forwarded), optional("hold", hold))
 	}
 	return mail.Reply{}
 }
@@ -335,6 +336,28 @@ func (c *connection) datesOf(r *server.Begin) (d dates, refusal mail.Reply) {
 		return refuse("Error: it would be kept until %s, and must be delivered by %s", smtp.FormatHoldUntil(d.release), smtp.FormatHoldUntil(d.by.At))
 	}
 	return d, mail.Reply{}
+}
+
+// messageID returns the Message-ID of a message for the log, that in its header or the one that was added to it.
+func (c *connection) messageID(fields []smtp.Field) (id string) {
+	if !c.server.level(slog.LevelInfo) {
+		return ""
+	}
+	if c.rules != nil {
+		id = c.rules.MessageID(fields)
+	}
+	if id == "" && c.edits.editor != nil {
+		id = c.edits.editor.AddedMessageID()
+	}
+	return id
+}
+
+// optional returns a field for the log, nothing if its value is empty.
+func optional(name, value string) slog.Attr {
+	if value == "" {
+		return slog.Attr{}
+	}
+	return slog.String(name, value)
 }
 
 // kept returns until when a message is kept for the log, nothing if it is sent at once.
@@ -375,14 +398,6 @@ func personal(v mail.VERP) slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.String("verp", v.String())
-}
-
-// heldFor returns why a message is held for the log, nothing if it is not.
-func heldFor(reason string) slog.Attr {
-	if reason == "" {
-		return slog.Attr{}
-	}
-	return slog.String("hold", reason)
 }
 
 // classify returns the flow of a message. A class that the client has named and that

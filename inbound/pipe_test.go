@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
@@ -227,5 +228,5 @@ func (f policyFunc) Recipient(c *Client, _, _ mail.Address) mail.Reply {
 
 // loggerTo returns a logger of everything.
 func loggerTo(b *syncBuffer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return event.NewStrict(b, slog.LevelDebug, nil)
 }

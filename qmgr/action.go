@@ -115,7 +115,10 @@ type Note struct {
 	Security  string // with a Nexthop: what its queue's mail demands of connections
 	Text      string
 	Sender    mail.Address
-	At        mail.Instant // NoteDeferred: next attempt; NoteSuspended: the end
+	// Flow is that of the message, if it is in core. It is not part of a trace: it follows from the
+	// events, and older traces would no longer be equal to their replay.
+	Flow mail.Flow
+	At   mail.Instant // NoteDeferred: next attempt; NoteSuspended: the end
 }
 
 // NoteKind says what a Note is about.

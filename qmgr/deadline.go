@@ -126,7 +126,7 @@ func (q *Qmgr) sayOverdue(m *message) bool {
 		return false
 	}
 	m.env.Late = true
-	q.emit(Note{Kind: NoteLate, ID: m.ID, Sender: m.env.Sender})
+	q.emit(Note{Kind: NoteLate, ID: m.ID, Sender: m.env.Sender, Flow: m.env.Flow})
 	q.change(m, mail.Change{Op: mail.ChangeLate})
 	return true
 }
@@ -141,7 +141,7 @@ func (q *Qmgr) returnRest(m *message) {
 	if !m.gaveUp { // else some were under way then
 		m.gaveUp = true
 		q.counts.Expired++
-		q.emit(Note{Kind: NoteOverdue, ID: m.ID, Sender: m.env.Sender})
+		q.emit(Note{Kind: NoteOverdue, ID: m.ID, Sender: m.env.Sender, Flow: m.env.Flow})
 	}
 	q.change(m, mail.Change{Op: mail.ChangeExpire, Except: q.underWay(m)})
 }

@@ -203,7 +203,7 @@ func (q *Qmgr) unknown(m *message, e *sched.Entry, o *mail.Outcome) {
 	d := queueOf(e.Destination())
 	m.doubt = m.doubt || d.transport.cfg.UnknownOutcome == UnknownHold
 	q.counts.Unknown++
-	q.emit(Note{Kind: NoteUnknown, ID: m.ID, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Sender: m.env.Sender, Text: o.Reply.String()})
+	q.emit(Note{Kind: NoteUnknown, ID: m.ID, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Sender: m.env.Sender, Flow: m.env.Flow, Text: o.Reply.String()})
 }
 
 // failureReport returns which report a failure of a recipient owes. With the null

@@ -177,7 +177,7 @@ func (q *Qmgr) nextAttempt(m *message) mail.Instant {
 func (q *Qmgr) expire(m *message) {
 	m.retry, m.failed = false, true
 	q.counts.Expired++
-	q.emit(Note{Kind: NoteExpired, ID: m.ID, Sender: m.env.Sender})
+	q.emit(Note{Kind: NoteExpired, ID: m.ID, Sender: m.env.Sender, Flow: m.env.Flow})
 	q.change(m, mail.Change{Op: mail.ChangeExpire})
 }
 
@@ -186,14 +186,14 @@ func (q *Qmgr) deferUntil(m *message, due mail.Instant) {
 	due = q.beforeDeadline(m, due)
 	m.become(stageClosing)
 	m.put = q.now
-	q.emit(Note{Kind: NoteDeferred, ID: m.ID, At: due, Sender: m.env.Sender})
+	q.emit(Note{Kind: NoteDeferred, ID: m.ID, At: due, Sender: m.env.Sender, Flow: m.env.Flow})
 	q.change(m, mail.Change{Op: mail.ChangeDefer, Due: due})
 }
 
 // close takes the last step of a round.
 func (q *Qmgr) close(m *message, c mail.Change, note NoteKind, text string) {
 	m.become(stageClosing)
-	q.emit(Note{Kind: note, ID: m.ID, Text: text, Sender: m.env.Sender})
+	q.emit(Note{Kind: note, ID: m.ID, Text: text, Sender: m.env.Sender, Flow: m.env.Flow})
 	q.change(m, c)
 }
 

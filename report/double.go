@@ -90,7 +90,7 @@ func (b *bounce) copy(ctx context.Context, content io.Reader, change []mail.Chan
 
 // log logs the double bounce, with one recipient as an example.
 func (b *bounce) log(ctx context.Context, example mail.RecipientOutcome, copied string) {
-	b.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "double bounce: mail with the null sender could not be delivered",
+	b.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "double bounce",
 		slog.String("id", b.env.ID.String()), slog.String("copy", copied), slog.Int("recipients", b.count),
 		slog.String("to", string(example.Recipient.Address)), slog.String("reply", example.Outcome.Reply.String()))
 }

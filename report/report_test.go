@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/dsn"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/verp"
@@ -560,7 +561,7 @@ func TestConfigShows(t *testing.T) {
 	m := newMemory()
 	id := m.put(fromAlice(), letter, debt("a@x.example", mail.ReportFailed, 0), debt("b@x.example", mail.ReportFailed, 0))
 	c := quiet(Config{Postmaster: "help@example.org", Footer: "Telephone 555 0123", RecipientsMax: 1})
-	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c.Logger = event.NewStrict(&log, nil, nil)
 	r, err := New(c, m)
 	if err != nil {
 		t.Fatal(err)

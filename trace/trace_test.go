@@ -196,7 +196,7 @@ func simplify(v reflect.Value) {
 	case *qmgr.Change:
 		p.Change.Op = max(p.Change.Op, 1)
 	case *qmgr.Note:
-		p.Kind = max(p.Kind, 1)
+		p.Kind, p.Flow = max(p.Kind, 1), mail.Flow{} // which is no part of a trace
 	}
 	empty(v)
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -321,6 +322,38 @@ func (c *Client) Content(ctx context.Context, id string, w io.Writer) error {
 	defer resp.Body.Close()
 	if _, err := io.Copy(w, resp.Body); err != nil {
 		return fmt.Errorf("read content of %s: %w", id, err)
+	}
+	return nil
+}
+
+// Events calls visit with each event from now on that meets a filter, a line of JSON without its end that is valid during the call. It returns
+// when ctx ends or the server stops, without an error then, or with that of visit.
+func (c *Client) Events(ctx context.Context, of admin.EventFilter, visit func(line []byte) error) error {
+	values := url.Values{}
+	addLists(values, map[string][]string{"kind": of.Kind, "status": of.Status, "id": of.ID, "class": of.Class, "tenant": of.Tenant, "flow": of.Flow,
+		"transport": of.Transport, "site": of.Site, "source": of.Source, "sender": of.Sender, "recipient": of.Recipient, "domain": of.Domain})
+	return c.follow(ctx, "/v1/events", values, visit)
+}
+
+// streamLineMax is the length of the longest line of a stream.
+const streamLineMax = 4 << 20
+
+// follow reads a stream of lines until it ends.
+func (c *Client) follow(ctx context.Context, path string, query url.Values, visit func(line []byte) error) error {
+	resp, err := c.do(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, streamLineMax)
+	for lines.Scan() {
+		if err := visit(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil
 }

@@ -70,6 +70,7 @@ func commands() []*cobra.Command {
 		configuration.NewReloadCommand(),
 		queue.NewCommand(),
 		queue.NewExplainCommand(),
+		queue.NewEventsCommand(),
 		postfix.NewSendmailCommand(),
 		dkim.NewCommand(),
 		user.NewCommand(),

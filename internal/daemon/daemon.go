@@ -31,6 +31,7 @@ import (
 	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/internal/daemon/machine"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/internal/tokens"
 	"github.com/posthaste-mta/posthaste/internal/users"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -84,6 +85,7 @@ type Daemon struct {
 	tokens  atomic.Pointer[tokens.Set]
 
 	live       *live.Sampler
+	events     *event.Hub // of log
 	monitor    monitor
 	monitorLns []net.Listener // metrics_listen
 	counters   struct {       // of what a reload replaces
@@ -119,7 +121,9 @@ type Options struct {
 // New opens the spool and the listeners. Nothing runs yet; if it fails, nothing
 // stays open.
 func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
-	d := &Daemon{log: o.Log, options: o, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{},
+	events := new(event.Hub)
+	o.Log = slog.New(event.Tap(o.Log.Handler(), events))
+	d := &Daemon{events: events, log: o.Log, options: o, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{},
 		quotas: inbound.NewQuotas(cfg.Quotas()), signer: newSigner(o.Log, cfg.DKIM.Concurrency)}
 	d.monitor.d = d
 	d.settled.add(cfg)
@@ -236,7 +240,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	}
 	d.live = newSampler(d)
 	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, Live: d.live, Monitoring: d.monitor.handler(cfg.Config), ReplyClass: d.replies.class, Configuration: &reloads{d}, Suspender: suspender{d.driver}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, Live: d.live, Monitoring: d.monitor.handler(cfg.Config), Events: d.events, ReplyClass: d.replies.class, Configuration: &reloads{d}, Suspender: suspender{d.driver}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	if err != nil {
 		return err
 	}

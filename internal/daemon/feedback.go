@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -140,7 +141,8 @@ func (d *desk) count(m *mail.Delivery, r *feedback.Report, to mail.Address, why 
 	repeated := 0
 	for _, e := range rules.boxes.Events(r, to, d.class) {
 		mark, marked := feedback.Mark(r, &e)
-		k := feedback.Key{Kind: e.Kind, Class: e.Class, Tenant: rules.tenant(m, &e), Sender: e.Sender.Domain(), Receiver: e.Recipient.Domain()}
+		class, tenant := rules.owner(m, &e)
+		k := feedback.Key{Kind: e.Kind, Class: e.Class, Tenant: tenant, Sender: e.Sender.Domain(), Receiver: e.Recipient.Domain()}
 		d.mu.Lock()
 		first := d.book.Count(now, k, mark, marked)
 		d.changed = d.changed || first
@@ -151,29 +153,35 @@ func (d *desk) count(m *mail.Delivery, r *feedback.Report, to mail.Address, why 
 			}
 			continue
 		}
-		d.log.Info("feedback", fields(m, r, &e, k.Tenant, why)...)
+		d.log.Info("feedback", fields(m, r, &e, class, tenant, why)...)
 	}
 	if repeated > 0 {
-		d.log.Info("feedback again", "id", m.Envelope.ID, "kind", again.Kind, "recipient", string(again.Recipient), "recipients", repeated, "message_id", r.MessageID)
+		d.log.Info("feedback again", "id", m.Envelope.ID.String(), "kind", again.Kind, "recipient", string(again.Recipient), "recipients", repeated, "message_id", r.MessageID)
 	}
 }
 
-// fields are those of the log line of an event. Those that are not known are left out.
-func fields(m *mail.Delivery, r *feedback.Report, e *feedback.Event, tenant string, why error) []any {
-	all := []any{"id", m.Envelope.ID, "kind", e.Kind}
+// fields are those of the log line of an event (package event). Those that are not known are left out.
+func fields(m *mail.Delivery, r *feedback.Report, e *feedback.Event, class, tenant string, why error) []any {
+	all := []any{"id", m.Envelope.ID.String(), "kind", e.Kind}
 	add := func(name, value string) {
 		if value != "" {
 			all = append(all, name, value)
 		}
 	}
 	add("recipient", string(e.Recipient))
+	add("domain", strings.ToLower(e.Recipient.Domain()))
 	add("by", e.By)
 	if e.Verified {
 		all = append(all, "verified", true)
 	}
 	add("sender", string(e.Sender))
+	add("class", class)
 	add("tenant", tenant)
-	add("class", e.Class)
+	if e.Kind == feedback.EventComplaint {
+		add("complaint", e.Class)
+	} else {
+		add("reply_class", e.Class)
+	}
 	add("status", e.Entry.Status.String())
 	if e.Entry.Reply.Text != "" {
 		add("reply", e.Entry.Reply.String())
@@ -193,24 +201,20 @@ func fields(m *mail.Delivery, r *feedback.Report, e *feedback.Event, tenant stri
 	return all
 }
 
-// tenant returns the tenant to whom an event counts: that of the address; or, for a report that this
+// owner returns the class and the tenant to which an event counts. The tenant is that of the address; or, for a report that this
 // host has made itself, of the message that it is about; or else the one to whom rules give mail of the
-// sender, "" if none does: neither the client nor the header of that mail is known any more.
-func (r *deskRules) tenant(m *mail.Delivery, e *feedback.Event) string {
-	sender := e.Sender
-	switch {
-	case e.Tenant != "":
-		return e.Tenant
-	case m.Envelope.IsReport() && m.Envelope.Flow.Tenant != "":
-		return m.Envelope.Flow.Tenant
-	case r.flows == nil || sender == "":
-		return ""
+// sender, "" if none does: neither the client nor the header of that mail is known any more. The class is what the rules give
+// such mail, or that of the report's own message if it has kept it.
+func (r *deskRules) owner(m *mail.Delivery, e *feedback.Event) (class, tenant string) {
+	if m.Envelope.IsReport() && m.Envelope.Flow.Tenant != "" {
+		class, tenant = m.Envelope.Flow.Class, m.Envelope.Flow.Tenant
+	} else if r.flows != nil && e.Sender != "" {
+		f, _ := r.flows.Classify(&flow.Message{Client: flow.NewClient(netip.Addr{}, flow.Listener{}, ""), Sender: e.Sender, Recipients: 1})
+		if class = f.Class; f.Tenant != flow.LocalTenant {
+			tenant = f.Tenant
+		}
 	}
-	f, _ := r.flows.Classify(&flow.Message{Client: flow.NewClient(netip.Addr{}, flow.Listener{}, ""), Sender: sender, Recipients: 1})
-	if f.Tenant == flow.LocalTenant {
-		return ""
-	}
-	return f.Tenant
+	return class, cmp.Or(e.Tenant, tenant)
 }
 
 // unparsedTo returns where a message goes that was not understood, none if it was: "" is the

@@ -64,7 +64,7 @@ func TestFeedback(t *testing.T) {
 	for _, line := range [][]string{
 		{"msg=feedback", "kind=bounced", "recipient=jane@example.net", "by=verp", "class=no-such-user", "status=5.1.1", "original_id=1N5RWJ0Q8G00A", "tenant=shop"},
 		{"msg=\"feedback again\"", "kind=bounced"},
-		{"msg=feedback", "kind=complaint", "by=return-path", "class=abuse"},
+		{"msg=feedback", "kind=complaint", "by=return-path", "complaint=abuse"},
 		{"msg=feedback", "kind=unknown", "not a report"},
 	} {
 		if n := r.log.count(line...); n != 1 {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/internal/feed"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -77,7 +78,7 @@ func startTraced(t *testing.T, dir, text string, tracer driver.Tracer) *rig {
 func startWith(t *testing.T, dir, text string, o Options) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: dir, log: &transcript{}, ended: make(chan error, 1)}
-	o.Log = slog.New(slog.NewTextHandler(r.log, nil))
+	o.Log = event.NewStrict(r.log, nil, func(err error) { t.Error(err) })
 	d, err := New(configure(t, dir, text), o)
 	if err != nil {
 		t.Fatal(err)

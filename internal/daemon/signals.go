@@ -10,6 +10,7 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/event"
 )
 
 // Serve runs the daemon as a service until ctx ends or a signal stops it: SIGINT and
@@ -24,7 +25,7 @@ func (d *Daemon) Serve(ctx context.Context, signals <-chan os.Signal, load func(
 	go d.obey(ctx, signals, stop, load)
 	cfg := d.started
 	d.log.Info("started", "version", d.options.Version, "listen", strings.Join(d.addresses(), " "), "queue_directory", cfg.QueueDirectory,
-		"admin_socket", cfg.AdminSocketPath())
+		"admin_socket", cfg.AdminSocketPath(), "log_schema", event.Version)
 	d.logWarnings(cfg)
 	d.logExpiry(cfg, time.Now())
 	if !strings.Contains(cfg.Hostname, ".") {

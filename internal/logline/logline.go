@@ -28,18 +28,29 @@ func Log(log *slog.Logger, level slog.Level, message string, attrs ...slog.Attr)
 	if !handler.Enabled(context.Background(), level) {
 		return
 	}
-	w, ok := handler.(Writer)
-	if !ok {
-		record := slog.NewRecord(time.Now(), level, message, 0)
-		record.AddAttrs(attrs...)
-		handler.Handle(context.Background(), record)
+	if _, ok := handler.(Writer); !ok {
+		write(handler, time.Now(), level, message, attrs)
 		return
 	}
 	// A copy, since the compiler would otherwise put the caller's slice on the heap: it does
 	// not know what an interface's method does with it.
 	scratch := scratches.Get().(*[]slog.Attr)
 	*scratch = append((*scratch)[:0], attrs...)
-	w.WriteLine(time.Now(), level, message, *scratch)
+	handler.(Writer).WriteLine(time.Now(), level, message, *scratch)
 	clear(*scratch)
 	scratches.Put(scratch)
+}
+
+// Write has a handler write a line, whether it is a Writer or not. It does not keep attrs.
+func Write(handler slog.Handler, at time.Time, level slog.Level, message string, attrs []slog.Attr) error {
+	if w, ok := handler.(Writer); ok {
+		return w.WriteLine(at, level, message, attrs)
+	}
+	return write(handler, at, level, message, attrs)
+}
+
+func write(handler slog.Handler, at time.Time, level slog.Level, message string, attrs []slog.Attr) error {
+	record := slog.NewRecord(at, level, message, 0)
+	record.AddAttrs(attrs...)
+	return handler.Handle(context.Background(), record)
 }

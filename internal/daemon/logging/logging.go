@@ -8,17 +8,20 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/logline"
 )
 
 // New returns the program's log and a function that writes out what is
-// still in memory. The level may change at any time, as a slog.LevelVar does.
+// still in memory. The level may change at any time, as a slog.LevelVar does. Durations are
+// numbers of seconds.
 func New(w io.Writer, level slog.Leveler, asJSON bool) (*slog.Logger, func()) {
 	out := newLogWriter(w)
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: logline.Replace(asJSON)}
 	if asJSON {
-		return slog.New(promptHandler{slog.NewJSONHandler(out, options), out}), out.close
+		return slog.New(lineHandler{promptHandler{slog.NewJSONHandler(out, options), out}, appendJSONLine}), out.close
 	}
-	return slog.New(textHandler{promptHandler{slog.NewTextHandler(out, options), out}}), out.close
+	return slog.New(lineHandler{promptHandler{slog.NewTextHandler(out, options), out}, appendLine}), out.close
 }
 
 // A promptHandler sees to it that errors are written before the program goes on: the

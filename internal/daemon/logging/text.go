@@ -12,22 +12,24 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/logline"
 )
 
-// A textHandler writes lines in the form of slog.TextHandler, in a third of its time. Only
+// A lineHandler writes lines in the form of slog.TextHandler or slog.JSONHandler, in a third of their time. Only
 // those of logline.Log come this way, from loggers without attributes of their own: there is
 // one for each message, and one for each recipient.
-type textHandler struct {
+type lineHandler struct {
 	promptHandler
+	// appendLine appends a line; false if it does not know how.
+	appendLine func(to []byte, at time.Time, level slog.Level, message string, attrs []slog.Attr) ([]byte, bool)
 }
 
-var _ logline.Writer = textHandler{}
+var _ logline.Writer = lineHandler{}
 
 var lines = sync.Pool{New: func() any { return new([]byte) }}
 
 // WriteLine writes what Handle writes for a record without a source.
-func (h textHandler) WriteLine(at time.Time, level slog.Level, message string, attrs []slog.Attr) error {
+func (h lineHandler) WriteLine(at time.Time, level slog.Level, message string, attrs []slog.Attr) error {
 	scratch := lines.Get().(*[]byte)
 	defer lines.Put(scratch)
-	line, ok := appendLine((*scratch)[:0], at, level, message, attrs)
+	line, ok := h.appendLine((*scratch)[:0], at, level, message, attrs)
 	*scratch = line
 	if !ok || level >= slog.LevelError {
 		record := slog.NewRecord(at, level, message, 0)
@@ -36,6 +38,12 @@ func (h textHandler) WriteLine(at time.Time, level slog.Level, message string, a
 	}
 	_, err := h.out.Write(line)
 	return err
+}
+
+// appendJSONLine appends a line of JSON; false if an attribute is of a kind that logline does not know.
+func appendJSONLine(to []byte, at time.Time, level slog.Level, message string, attrs []slog.Attr) (line []byte, ok bool) {
+	line, ok = logline.AppendJSON(to, at, level, message, attrs)
+	return append(line, '\n'), ok
 }
 
 // appendLine appends a line; false if an attribute is of a kind that it does not know.
@@ -71,8 +79,16 @@ func appendAttrs(to []byte, attrs []slog.Attr) ([]byte, bool) {
 			to = strconv.AppendUint(to, a.Value.Uint64(), 10)
 		case slog.KindBool:
 			to = strconv.AppendBool(to, a.Value.Bool())
+		case slog.KindDuration:
+			to = logline.AppendSeconds(to, a.Value.Duration())
+		case slog.KindTime:
+			to = appendTime(to, a.Value.Time())
 		default:
-			return to, false
+			delays, ok := a.Value.Any().(*logline.Delays)
+			if !ok {
+				return to, false
+			}
+			to, _ = delays.AppendText(to) // it has no error
 		}
 	}
 	return to, true
