@@ -280,7 +280,9 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 		q.account(m, q.admission.Account(place.Bucket))
 	}
 	q.comesKept(m)
-	q.join(m)
+	if !q.cfg.AsPostfix {
+		m.flow = q.flows.Join(e.Flow)
+	}
 	if m.again.order == orderRelease && place.Area != mail.AreaHold {
 		m.again.order = orderNone // it was not held; what holds it later is not to be undone
 	}
@@ -319,10 +321,10 @@ func (q *Qmgr) forget(m *message) {
 	q.unattend(m)
 	if p := q.paused; p.Of(&m.Message) {
 		q.paused = sched.Pause{}
-		q.endDelay(laneOf(p.Lane()).transport)
+		q.endDelay(transportOf(p.Lane()))
 	}
 	id, again, f := m.ID, m.again, m.flow
 	q.stocks.giveMessage(m)
-	q.part(f)
+	q.flows.Part(f)
 	q.wish(id, again)
 }

@@ -1,14 +1,14 @@
 package qmgr
 
 import (
-	"slices"
-
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/callout"
+	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
@@ -29,7 +29,7 @@ func (q *Qmgr) Check() {
 	q.recipients.Check(q.mail())
 	assert.That(q.cfg.AsPostfix || q.recipients.Over() == 0, "%d recipients too many are in core", q.recipients.Over())
 	q.checkAdmission()
-	q.checkFlows()
+	q.flows.Check(q.lanes())
 	q.checkLapses()
 	q.checkDeadlines()
 	q.lookups.Check(q.routings(), q.InCore)
@@ -51,14 +51,23 @@ func (q *Qmgr) Check() {
 	busy, queues := 0, 0
 	for t := range q.ring.All() {
 		t.check(q.cfg.AsPostfix && t.Name == TransportRetry)
-		for l := range t.lanes.All() {
-			l.CheckSlots(slots[&l.Lane])
-		}
+		t.CheckSlots(slots)
 		queues += len(t.queues)
 		busy += t.Busy
 	}
 	assert.That(queues == q.queues, "%d destinations, counted %d", q.queues, queues)
 	assert.That(busy == len(q.busy), "%d deliveries busy, counted %d", len(q.busy), busy)
+}
+
+// lanes are what flows have of all transports.
+func (q *Qmgr) lanes() iter.Seq[*flows.Transport] {
+	return func(yield func(*flows.Transport) bool) {
+		for t := range q.ring.All() {
+			if !yield(&t.Transport) {
+				return
+			}
+		}
+	}
 }
 
 // checkMeasures checks that destinations do what is demanded of them, and nothing else.
@@ -190,37 +199,13 @@ func (q *Qmgr) checkAdmission() {
 	q.admission.CheckAccounts(inCore)
 }
 
-// checkSharing checks how a claim shares the room of its destination.
-func (d *queue) checkSharing(c *claim) {
-	assert.That(c.inContenders.Listed() == (c.Waiting > 0), "%s: a claim with %d entries waiting contends: %t", d.name, c.Waiting, c.inContenders.Listed())
-	assert.That(c.leaf.Joined() == (c.Waiting > 0 && d.contention == contentionScarce), "%s: a claim takes turns: %t", d.name, c.leaf.Joined())
-	assert.That(d.contention != contentionScarce || d.turns.Next().Owner == d.turn, "%s: it is the turn of another", d.name)
-	assert.That(c.inHeld.Listed() == (d.turn == c), "%s: a claim has the turn: %t", d.name, c.inHeld.Listed())
-	room := c.Room()
-	assert.That(room <= max(d.room(), 0) || d.room() < 0, "%s: a claim has room for %d, the destination for %d", d.name, room, d.room())
-	assert.That(d.room() <= 0 || c.Waiting == 0 || room > 0 || d.contention == contentionScarce && d.turn != c, "%s: a claim that waits has no room", d.name)
-}
-
-// check checks what the claims of a destination have together.
-func (d *queue) check() {
-	var sum sched.Load
-	for c := range d.claims.All() {
-		sum.Add(c.Load)
-		assert.That(c.queue == d && c.Lane == &c.lane.Lane, "%s has a claim of another", d.name)
-		assert.That(c.Waiting > 0 || c.Busy > 0 || c.lane.flow == nil, "%s has a claim without entries", d.name)
-		d.checkSharing(c)
-	}
-	assert.That(d.spreading.pausing == d.spreading.pause.slot.Heaped(), "%s: a pause between starts and its timer disagree", d.name)
-	assert.That(d.contention == d.nextContention(), "%s: contention is %d, and should be %d", d.name, d.contention, d.nextContention())
-	assert.That(sum == d.Load, "%s: %+v, counted %+v", d.name, sum, d.Load)
-}
-
 func (t *transport) check(leftovers bool) {
-	t.checkLanes()
+	t.Transport.Check()
 	var sum sched.Load
 	for d := range t.destinations() {
 		sum.Add(d.Load)
-		d.check()
+		d.Destination.Check()
+		assert.That(d.spreading.pausing == d.spreading.pause.slot.Heaped(), "%s: a pause between starts and its timer disagree", d.name)
 	}
 	assert.That(sum == t.Load && t.order.Len() == len(t.queues), "%s: %+v, counted %+v", t.Name, sum, t.Load)
 	variants := 0

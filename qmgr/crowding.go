@@ -74,7 +74,7 @@ func (q *Qmgr) relieve() {
 		most = max(most, d.Waiting-max(q.scarce()-leaving, 0))
 		d.pin()
 		n := d.Waiting
-		for e := range d.newest(n - most) {
+		for e := range d.Newest(n - most) {
 			leaving++
 			n--
 			q.putOff(e, TransportRetry, d.stuckReason())

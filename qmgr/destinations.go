@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/best"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
@@ -72,7 +74,7 @@ func (s *DestinationSummary) Place() DestinationPlace {
 // (go test ./qmgr -bench 'Look').
 func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 	var list DestinationList
-	found := best[ranked]{most: query.Most, compare: compareRanked}
+	found := best.Of[ranked]{Most: query.Most, Compare: compareRanked}
 	for t := range q.ring.All() {
 		for d := range t.destinations() {
 			if d.instead != (mail.Origin{}) || query.Match != nil && !query.Match(t.Name, d.nexthop) {
@@ -91,14 +93,14 @@ func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 			list.Matched++
 			list.ByCondition[s.condition]++
 			if (len(query.In) == 0 || slices.Contains(query.In, s.condition)) && (query.After == nil || query.After.before(s)) {
-				found.add(s)
+				found.Add(s)
 			}
 		}
 	}
-	for _, s := range found.sorted() {
+	for _, s := range found.Sorted() {
 		list.Destinations = append(list.Destinations, q.summary(s))
 	}
-	list.More = found.more
+	list.More = found.More()
 	return list
 }
 
@@ -176,44 +178,6 @@ func (d *queue) waiting() (messages, recipients int, oldest mail.Instant) {
 		}
 	}
 	return messages, recipients, oldest
-}
-
-// A best keeps the first of many in an order, most of them.
-type best[T any] struct {
-	most    int
-	compare func(a, b T) int
-	list    []T
-	full    bool // list has been cut: what comes after its element number most-1 is not wanted
-	more    bool // some were left out
-}
-
-// add keeps one if it is among the first. It sorts when there are twice as many as
-// are wanted, which comes to a comparison for each that is not.
-func (b *best[T]) add(one T) {
-	switch {
-	case b.most <= 0:
-		b.more = true
-		return
-	case b.full && b.compare(one, b.list[b.most-1]) > 0:
-		return
-	}
-	if b.list = append(b.list, one); len(b.list) >= 2*b.most+16 {
-		b.cut()
-	}
-}
-
-func (b *best[T]) cut() {
-	slices.SortFunc(b.list, b.compare)
-	if len(b.list) > b.most {
-		clear(b.list[b.most:])
-		b.list, b.full, b.more = b.list[:b.most], true, true
-	}
-}
-
-// sorted returns them in their order.
-func (b *best[T]) sorted() []T {
-	b.cut()
-	return b.list
 }
 
 // A DestinationView is all that the core holds of one destination.
@@ -395,7 +359,7 @@ func (q *Qmgr) ExplainRecipient(id mail.QueueID, index uint32) (v RecipientView)
 	}
 	for _, d := range q.busy { //archtest:anyorder one of them has it at most
 		if d.entry.Message == &m.Message && mail.HasRecipient(d.entry.Recipients, index) {
-			to := claimOf(d.entry.Destination()).queue
+			to := queueOf(d.entry.Destination())
 			v.Place = &PlaceView{Transport: to.transport.Name, Nexthop: to.nexthop, Source: to.source.name(), Security: to.security, Instead: to.instead, Busy: 1}
 			return v
 		}
@@ -418,7 +382,7 @@ func (q *Qmgr) parkedFor(id mail.QueueID) WaitKind {
 func (q *Qmgr) messageView(m *message, most int) MessageView {
 	v := MessageView{Held: true, Routing: len(m.unrouted) + m.routing.Len(), Unread: m.More || m.stage == stageOpening, Ordered: m.ordered()}
 	if m.flow != nil {
-		v.Flow = m.flow.full()
+		v.Flow = m.flow.Name()
 	}
 	for _, waiting := range []bool{true, false} {
 		for p := range m.Peers() {
@@ -438,14 +402,13 @@ func (q *Qmgr) messageView(m *message, most int) MessageView {
 }
 
 func (q *Qmgr) place(p *sched.Peer) PlaceView {
-	c := claimOf(p.Destination)
-	d := c.queue
+	d := queueOf(p.Destination)
 	v := PlaceView{Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Instead: d.instead, Busy: p.Busy()}
 	for e := range p.Todo.All() {
 		v.Waiting += len(e.Recipients)
 	}
 	if v.Waiting > 0 {
-		v.WaitReason, v.Sharing = q.waitReason(d), c.sharing()
+		v.WaitReason, v.Sharing = q.waitReason(d), flows.ClaimOf(p.Destination).Sharing()
 	}
 	return v
 }

@@ -42,8 +42,8 @@
 // transport that is to carry some of it; a job has a peer for each destination; a peer
 // has entries, each a batch of recipients for one transaction. A transport has a queue
 // for each destination, which owns the window that limits how many entries may be busy
-// there. Package sched has all of them as far as they decide what goes next; this
-// package knows the rest of transports, queues and messages.
+// there. Package sched has all of them as far as they decide what goes next, and package flows
+// what flows share of transports and queues; this package knows the rest of transports, queues and messages.
 //
 // # Life of a message
 //
@@ -69,7 +69,7 @@
 // Flows. Jobs of one flow are in one lane of their transport, and what was said above holds
 // in each lane. A lane has a claim to each destination for which it has mail. Where there is
 // not room for all claims they take turns, and so do lanes where the transport's limit is
-// reached (package fair). Mail that is not classified is one flow.
+// reached (packages flows and fair). Mail that is not classified is one flow.
 //
 // Windows. A destination has room as long as fewer entries are busy than its window
 // allows. The window grows with success and shrinks with failure, by less than one for
@@ -93,7 +93,7 @@
 //	event.go, action.go, config.go      what goes in and comes out
 //	qmgr.go                             Step
 //	message.go, queue.go, transport.go  the structures
-//	flow.go, lane.go, claim.go, contention.go, spread.go  who takes turns, and where
+//	spread.go                           starts apart from each other (who takes turns: package flows)
 //	admission.go, routing.go, lookups.go   how mail comes in (package intake)
 //	pick.go, outcome.go, round.go       how it is tried, and what becomes of it
 //	transportdelay.go, stagger.go       when and how large an entry starts

@@ -49,7 +49,7 @@ func (d *dumper) line(format string, args ...any) {
 
 func (d *dumper) transport(t *transport) {
 	state := fmt.Sprintf("flags=%d pend=%d", t.flags(), d.Pending[t.Name])
-	t.first.Dump(&d.Builder, sched.Dump{Name: d.Name, State: state, Window: dumpWindow})
+	t.First().Dump(&d.Builder, sched.Dump{Name: d.Name, State: state, Window: dumpWindow})
 }
 
 // flags writes a transport's state as Postfix keeps it.

@@ -9,7 +9,7 @@ import (
 func NewLinear(cfg Config, seed uint64) (*Qmgr, error) {
 	q, err := New(cfg, seed)
 	if err == nil {
-		q.lanes.ByDefinition = true
+		q.flows.Lanes.ByDefinition = true
 	}
 	return q, err
 }
@@ -19,7 +19,7 @@ func NewLinear(cfg Config, seed uint64) (*Qmgr, error) {
 func NewCrowded(cfg Config, seed uint64) (*Qmgr, error) {
 	q, err := New(cfg, seed)
 	if err == nil {
-		q.lanes.LabelGap = 2
+		q.flows.Lanes.LabelGap = 2
 	}
 	return q, err
 }
@@ -27,17 +27,16 @@ func NewCrowded(cfg Config, seed uint64) (*Qmgr, error) {
 // Decide selects an entry of a transport and puts everything back (sched.Probe).
 func (q *Qmgr) Decide(name string, void bool) mail.QueueID {
 	t := q.transports[name]
-	return (&sched.Probe{Lane: &t.first.Lane}).Decide(q.selection(t.first), void)
+	return (&sched.Probe{Lane: &t.First().Lane}).Decide(q.selection(t.First()), void)
 }
 
 // StartNext decides which flow goes next at a transport and which entry of it, starts that as
 // far as the scheduler is concerned, and finds out what follows for others.
 func (q *Qmgr) StartNext(name string) *sched.Entry {
-	l := q.transports[name].next()
+	l := q.transports[name].Next()
 	e := q.selection(l).Next()
 	l.Start(e)
-	l.served()
-	claimOf(e.Destination()).served()
+	l.Served(e)
 	q.stale.Refresh()
 	return e
 }
@@ -46,7 +45,7 @@ func (q *Qmgr) StartNext(name string) *sched.Entry {
 // stays.
 func (q *Qmgr) PutBack(entries []*sched.Entry) {
 	for _, e := range entries {
-		(&sched.Probe{Lane: &claimOf(e.Destination()).lane.Lane}).PutBack(e)
+		(&sched.Probe{Lane: e.Destination().Lane}).PutBack(e)
 		q.stale.Refresh()
 	}
 }
@@ -54,19 +53,19 @@ func (q *Qmgr) PutBack(entries []*sched.Entry) {
 // FindCandidate searches for who may overtake the current job of a transport if
 // that can pay for so many entries.
 func (q *Qmgr) FindCandidate(name string, slots int, now mail.Instant) mail.QueueID {
-	return (&sched.Probe{Lane: &q.transports[name].first.Lane}).Candidate(slots, now)
+	return (&sched.Probe{Lane: &q.transports[name].First().Lane}).Candidate(slots, now)
 }
 
 // Relist takes a message's job on a transport off its lists and lists it again,
 // as when further recipients of it have been read.
 func (q *Qmgr) Relist(name string, id mail.QueueID) {
-	(&sched.Probe{Lane: &q.transports[name].first.Lane}).Relist(&q.messages[id].Message)
+	(&sched.Probe{Lane: &q.transports[name].First().Lane}).Relist(&q.messages[id].Message)
 }
 
 // PassOnSlots has the first job of a transport give up its claim to free slots, and
 // puts it back. It returns the message that has it then.
 func (q *Qmgr) PassOnSlots(name string) mail.QueueID {
-	return (&sched.Probe{Lane: &q.transports[name].first.Lane}).PassOnSlots()
+	return (&sched.Probe{Lane: &q.transports[name].First().Lane}).PassOnSlots()
 }
 
 // OpenedFor returns the message on whose behalf a connection is being opened.
@@ -75,5 +74,5 @@ func (q *Qmgr) OpenedFor(id ConnID) mail.QueueID { return q.conns.Dialing(id).Me
 // Current reports whether a transport has a current job.
 func (q *Qmgr) Current(name string) bool {
 	t := q.transports[name]
-	return t != nil && (&sched.Probe{Lane: &t.first.Lane}).Current()
+	return t != nil && (&sched.Probe{Lane: &t.First().Lane}).Current()
 }

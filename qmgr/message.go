@@ -5,6 +5,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/minheap"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/callout"
+	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
@@ -18,7 +19,7 @@ import (
 type message struct {
 	sched.Message
 	env     mail.Envelope
-	flow    *flow // nil if it was not classified
+	flow    *flows.Flow // nil if it was not classified
 	place   mail.Place
 	callout *callout.Callout // whose pseudo-message it is; nil for mail
 	held    int              // connections that carry entries of it, or are being opened for it

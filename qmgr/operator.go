@@ -206,7 +206,7 @@ func (q *Qmgr) retryTriedSince(since mail.Instant) {
 func (q *Qmgr) reviveFor(m *message) {
 	reset := q.conns.ResetRetries()
 	for l := range m.Lanes() {
-		q.restore(laneOf(l).transport)
+		q.restore(transportOf(l))
 	}
 	for p := range m.Peers() {
 		if d := queueOf(p.Destination); d.window.State() == window.Dead {

@@ -66,9 +66,9 @@ func (q *Qmgr) restore(t *transport) {
 // putOffAll hands whatever waits for a destination to TransportRetry or
 // TransportError.
 func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
-	end := d.oldest
+	end := d.Oldest
 	if d.transport.cfg.Scheduler == sched.RoundRobin {
-		end = d.last // for no reason, but so it is in Postfix
+		end = d.Last // for no reason, but so it is in Postfix
 	}
 	// What is put off does not come back here (queueInstead), or this would not end.
 	most := d.Waiting
@@ -154,7 +154,7 @@ func (d *queue) origin() mail.Origin {
 // moveTo replaces a waiting entry by one for another queue, with the same
 // recipients.
 func (q *Qmgr) moveTo(e *sched.Entry, d *queue) {
-	e.MoveTo(&q.claim(messageOf(e.Message), d).Destination)
+	e.MoveTo(&d.Claim(messageOf(e.Message).flow).Destination)
 	q.finish(e)
 }
 

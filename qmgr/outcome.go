@@ -5,6 +5,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -52,8 +53,7 @@ func (q *Qmgr) end(id EntryID) delivery {
 // finish ends an entry, waiting or busy, and frees what nothing else needs:
 // its peer and its queue. Feedback has been given before.
 func (q *Qmgr) finish(e *sched.Entry) {
-	c, m := claimOf(e.Destination()), messageOf(e.Message)
-	d := c.queue
+	c, d, m := flows.ClaimOf(e.Destination()), queueOf(e.Destination()), messageOf(e.Message)
 	wasBusy := e.Busy()
 	e.Leave()
 	if wasBusy {
@@ -68,7 +68,7 @@ func (q *Qmgr) finish(e *sched.Entry) {
 	}
 	c.Ended()
 	e.Free()
-	q.freeIfEmpty(c)
+	c.FreeIfEmpty()
 	q.freeIfIdle(d)
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -27,29 +28,29 @@ func (q *Qmgr) resume(m *message) {
 	}
 	q.paused = sched.Pause{}
 	q.runDeadlines(true)
-	l := laneOf(at.Lane())
+	l := flows.LaneOf(at.Lane())
 	s := q.selection(l)
 	q.offered(l, s, s.Resume(at))
-	q.endDelay(l.transport)
+	q.endDelay(transportOf(at.Lane()))
 }
 
 // offer starts the next delivery of a transport.
 func (q *Qmgr) offer(t *transport) {
-	l := t.next()
+	l := t.Next()
 	if l == nil {
-		l = t.first // Postfix looks whether there is something to select, and marks what is blocked
+		l = t.First() // Postfix looks whether there is something to select, and marks what is blocked
 	}
 	s := q.selection(l)
 	q.offered(l, s, s.Next())
 }
 
-func (q *Qmgr) selection(l *lane) *sched.Selection {
+func (q *Qmgr) selection(l *flows.Lane) *sched.Selection {
 	q.selecting = sched.Selection{Lane: &l.Lane, Now: q.now, Host: q}
 	return &q.selecting
 }
 
 // offered starts what a selection has found.
-func (q *Qmgr) offered(l *lane, s *sched.Selection, e *sched.Entry) {
+func (q *Qmgr) offered(l *flows.Lane, s *sched.Selection, e *sched.Entry) {
 	if q.paused = s.Paused; e != nil {
 		q.start(l, e)
 	}
@@ -68,8 +69,8 @@ func (q *Qmgr) Preempted(l *sched.Lane, current, by mail.QueueID, level int) {
 }
 
 // start hands an entry to the host.
-func (q *Qmgr) start(l *lane, e *sched.Entry) {
-	t, d, m := l.transport, queueOf(e.Destination()), messageOf(e.Message)
+func (q *Qmgr) start(l *flows.Lane, e *sched.Entry) {
+	t, d, m := transportOf(&l.Lane), queueOf(e.Destination()), messageOf(e.Message)
 	if t.cfg.Scheduler == sched.Preemptive {
 		q.stagger(e)
 	}
@@ -78,8 +79,7 @@ func (q *Qmgr) start(l *lane, e *sched.Entry) {
 	v.id, v.entry, v.started = q.lastEntry, e, q.now
 	q.busy[v.id] = v
 	l.Start(e)
-	l.served()
-	claimOf(e.Destination()).served()
+	l.Served(e)
 	if t.cfg.Scheduler == sched.RoundRobin {
 		t.order.RotateAfter(&d.inOrder)
 	}
@@ -91,7 +91,7 @@ func (q *Qmgr) start(l *lane, e *sched.Entry) {
 		q.counts.Started++
 	}
 	if m.flow != nil {
-		m.flow.startedAfter(q.now.Sub(m.Queued))
+		m.flow.StartedAfter(q.now.Sub(m.Queued))
 	}
 	if t.group != nil {
 		q.send(t, v)
@@ -102,7 +102,7 @@ func (q *Qmgr) start(l *lane, e *sched.Entry) {
 		q.emit(Deliver{Entry: v.id, Delivery: deliveryOf(t, e)})
 	}
 	q.counted(e)
-	l.passOn(d)
+	l.PassOn(&d.Destination)
 }
 
 // deliveryOf is what the host has to know of an entry.
@@ -209,7 +209,7 @@ func (t *transport) offers(pending int, asPostfix bool) bool {
 	case t.paused:
 		return false
 	case t.cfg.Scheduler == sched.Runner:
-		return pending == 0 && t.first.CanRun()
+		return pending == 0 && t.First().CanRun()
 	case !asPostfix:
 		return t.Startable > pending
 	}

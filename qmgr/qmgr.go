@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
+	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
@@ -64,9 +65,7 @@ type incoming struct {
 // core is the messages in core, and what will be done with some that are not.
 type core struct {
 	messages map[mail.QueueID]*message
-	flows    map[flowKey]*flow
-	tenants  map[tenantKey]*tenant
-	idle     ilist.List[flow]      // those without messages, which are remembered for views
+	flows    *flows.Registry
 	serial   uint64                // of the message admitted last
 	moving   map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
 	debts    debts
@@ -80,7 +79,6 @@ type delivering struct {
 	transports map[string]*transport
 	ring       ilist.List[transport] // the one to serve next in front
 	queues     int                   // destinations, all transports
-	lanes      sched.Options
 	stale      sched.Stale
 	selecting  sched.Selection
 	paused     sched.Pause
@@ -122,12 +120,12 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	db := destdb.New(cfg.Hosts, seed)
 	q := &Qmgr{cfg: cfg, rng: prng.New(seed)}
 	q.incoming = incoming{admission: intake.NewAdmission(), lookups: intake.NewLookups(), desk: callout.New(cfg.desk())}
-	q.core = core{messages: make(map[mail.QueueID]*message), flows: make(map[flowKey]*flow), tenants: make(map[tenantKey]*tenant),
+	q.core = core{messages: make(map[mail.QueueID]*message),
 		moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
 	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery), shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
 	q.warmup, q.measured, q.suspended.orders = warmup.New(cfg.Warmup, 0), measure.New(), measure.NewOrders()
-	q.lanes = sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix}
+	q.flows = flows.NewRegistry(cfg.TenantFlows, sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix})
 	q.lookups.Configure(cfg.lookups())
 	q.admission.Configure(q.shares)
 	q.sources.byName = make(map[string]*sourceState)
@@ -173,7 +171,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	}
 	q.schedule()
 	q.stale.Refresh()
-	q.stocks.reuse()
+	q.flows.Reuse()
 	if !q.desk.Idle() && !q.halt && q.desk.Next() != nil {
 		q.leftover = true // for others failed at once
 	}
@@ -317,6 +315,7 @@ func (q *Qmgr) configure(cfg Config) {
 	}
 	q.reconsiderSuspended(&cfg)
 	q.cfg, q.shapes, q.shares = cfg, shapes, &cfg.Shares
+	q.flows.TenantFlows = cfg.TenantFlows
 	q.db.Configure(cfg.Hosts)
 	q.conns.Configure(cfg.pool())
 	q.desk.Configure(cfg.desk())
@@ -353,9 +352,7 @@ func (q *Qmgr) configureTransport(t *transport, cfg TransportConfig) {
 		cfg.Agents = t.cfg.Agents // deliveries are under way in the one way or the other
 	}
 	t.cfg, t.limits = cfg, cfg.limits()
-	for l := range t.lanes.All() {
-		l.Configure(t.rules())
-	}
+	t.Configure()
 	t.rate.Configure(cfg.TransportRate, q.now)
 	q.paceTransport(t)
 	if t.group != nil {
@@ -399,7 +396,7 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 	if d.measures != nil {
 		q.disarm(&d.measures.timer)
 	}
-	q.freeClaims(d)
+	d.Free()
 	d.transport.drop(d)
 	d.transport.order.Remove(&d.inOrder)
 	q.queues--

@@ -1,9 +1,12 @@
 package qmgr
 
 import (
+	"iter"
+
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -16,10 +19,7 @@ import (
 // is known of a dead or resting destination outlives its mail. What a window
 // has learned is forgotten with an idle queue, as in Postfix.
 type queue struct {
-	sched.Load // of all claims
-	claims     ilist.List[claim]
-	byLane     map[*lane]*claim // nil until there are two claims
-	sharing
+	flows.Destination
 	transport *transport
 	name      string            // among those of the transport that share neither source nor security
 	source    *sourceState      // from which its mail leaves; nil where none is chosen
@@ -69,6 +69,7 @@ func (q *queue) plain() bool { return q.source == nil && q.security == "" }
 func newQueue(t *transport, name, nexthop string, s *sourceState, security string) *queue {
 	q := t.stocks.queues.Take()
 	q.transport, q.name, q.source, q.security, q.nexthop, q.window = t, name, s, security, nexthop, window.New(&t.limits.window)
+	q.Destination.SetUp(&t.Transport, name, q)
 	q.limits = &t.limits
 	q.timer.kind, q.timer.queue = timerQueue, q
 	q.pace.kind, q.pace.queue = timerPace, q
@@ -83,9 +84,9 @@ func newQueue(t *transport, name, nexthop string, s *sourceState, security strin
 
 func (q *queue) ready() bool { return q.window.State() == window.Ready }
 
-// room is the number of further deliveries that the destination may take now; it may be
+// Room is the number of further deliveries that the destination may take now; it may be
 // negative where a window has shrunk.
-func (q *queue) room() int {
+func (q *queue) Room() int {
 	switch {
 	case q.waits():
 		return 0
@@ -114,6 +115,28 @@ func (q *queue) concurrency() int {
 }
 
 func (q *queue) dead() bool { return q.window.State() == window.Dead }
+
+// Dead reports whether the destination takes nothing at all.
+func (q *queue) Dead() bool { return q.dead() }
+
+// Paced reports whether starts are limited by time.
+func (q *queue) Paced() bool { return q.rate.Limited() || q.spreading.gap(q.Busy) > 0 }
+
+// Starved has a connection asked for: nothing that waits can start.
+func (q *queue) Starved() {
+	if q.site != nil {
+		q.want()
+	}
+}
+
+// Place says which destination it is.
+func (q *queue) Place() flows.Place {
+	return flows.Place{Transport: q.transport.Name, Nexthop: q.nexthop, Source: q.source.name(), Security: q.security}
+}
+
+func (q *queue) touch() { q.Touch() }
+
+func (q *queue) entries() iter.Seq[*sched.Entry] { return q.Entries() }
 
 // want has a connection asked for, if entries wait for one and asking is worth
 // while.

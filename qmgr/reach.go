@@ -39,7 +39,7 @@ func (q *Qmgr) connect() (taken bool) {
 func (q *Qmgr) askForRuns() {
 	for t := range q.ring.All() {
 		if t.cfg.Scheduler == sched.Runner && t.group != nil {
-			t.first.AskForRun()
+			t.First().AskForRun()
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (q *Qmgr) wakeSites() {
 // eager reports whether a queue could start an entry now if a connection had room.
 // One that may not would keep a connection from others, or open it for nothing.
 func (d *queue) eager() bool {
-	return d.ready() && d.Waiting > 0 && !d.waits() && !d.transport.paused && !d.transport.taken() && d.runs()
+	return d.ready() && d.Waiting > 0 && !d.waits() && !d.transport.paused && !d.transport.taken() && d.Runs()
 }
 
 // reach asks for as many connections as a queue has use for and may have now. It
@@ -145,7 +145,7 @@ func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
 	if m.callout != nil && !d.mayCall(q.now) {
 		return conns.Ask{}, false
 	}
-	return conns.Ask{Message: m.ID, Used: m.held, Window: d.window.Size(), Callout: m.callout != nil, Flow: m.flow.path()}, true
+	return conns.Ask{Message: m.ID, Used: m.held, Window: d.window.Size(), Callout: m.callout != nil, Flow: m.flow.Path()}, true
 }
 
 // mayUse reports whether a message is mail that has use for one more connection.

@@ -306,7 +306,7 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 		if !m.env.VERP.IsZero() {
 			most = 1 // each recipient has its own sender (Postfix: single_rcpt)
 		}
-		a.Add(&q.claim(m, b.queue).Destination, b.recipient, b.domain, most)
+		a.Add(&b.queue.Claim(m.flow).Destination, b.recipient, b.domain, most)
 	}
 	a.Done()
 }

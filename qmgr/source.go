@@ -168,7 +168,7 @@ func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*
 	}
 	if m.Entries > 0 {
 		for _, d := range t.variantsOf(to.name) {
-			if i := slices.Index(members, d.source); d.security == to.security && i >= 0 && boundTo(m, d) && alive(i) {
+			if i := slices.Index(members, d.source); d.security == to.security && i >= 0 && d.Has(m.flow, &m.Message) && alive(i) {
 				return d.source, mail.Reply{}
 			}
 		}
@@ -193,12 +193,6 @@ func (q *Qmgr) poolOf(m *message, t *transport, nexthop string) *source.Pool {
 		return nil
 	}
 	return q.sources.table.Pool(source.Way{Flow: &m.env.Flow, Sender: m.env.Sender, Transport: t.Name, Nexthop: nexthop})
-}
-
-// boundTo reports whether a message has entries in a queue.
-func boundTo(m *message, d *queue) bool {
-	c := d.claimOf(d.transport.laneOf(m))
-	return c != nil && m.HasPeer(&c.Destination)
 }
 
 // noSource is why mail for a site waits whose pool has no source that can be used. It
@@ -362,7 +356,7 @@ func (q *Qmgr) queuesOf(s *sourceState) func(yield func(*queue) bool) {
 // up, and a queue that is dead puts off what it gets.
 func (q *Qmgr) bindAnew(d *queue) {
 	most := d.Waiting
-	for e := d.oldest(); e != nil; e = d.oldest() {
+	for e := d.Oldest(); e != nil; e = d.Oldest() {
 		assert.That(most > 0, "mail that leaves %s comes back", d.name)
 		most--
 		q.bindEntryAnew(e)

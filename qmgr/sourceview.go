@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/posthaste-mta/posthaste/internal/best"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
@@ -121,15 +122,15 @@ func (q *Qmgr) sourceView(s *sourceState, most int) SourceView {
 	if w, warming := q.warmup.View(s.Name, most, q.now); warming {
 		v.Warmup = &w
 	}
-	found := best[ranked]{most: most, compare: compareRanked}
+	found := best.Of[ranked]{Most: most, Compare: compareRanked}
 	for d := range q.queuesOf(s) {
 		v.Connections += d.site.Count()
 		v.Waiting += d.Waiting
 		v.Busy += d.Busy
 		v.Destinations++
-		found.add(q.rank(d))
+		found.Add(q.rank(d))
 	}
-	for _, one := range found.sorted() {
+	for _, one := range found.Sorted() {
 		v.Sites = append(v.Sites, q.summary(one))
 	}
 	return v

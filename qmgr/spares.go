@@ -14,10 +14,6 @@ type stocks struct {
 	sched.Spares
 	messages   stock.Of[message]
 	queues     stock.Of[queue]
-	claims     stock.Of[claim]
-	flows      stock.Of[flow]
-	lanes      stock.Of[lane]
-	left       []*lane // in this Step
 	deliveries stock.Of[delivery]
 	bound      []bound // what bindAll works on
 }
@@ -39,25 +35,4 @@ func (s *stocks) giveQueue(q *queue) {
 func (s *stocks) giveDelivery(d *delivery) {
 	*d = delivery{}
 	s.deliveries.Give(d)
-}
-
-func (s *stocks) giveClaim(c *claim) {
-	*c = claim{}
-	s.claims.Give(c)
-}
-
-func (s *stocks) giveFlow(f *flow) {
-	*f = flow{}
-	s.flows.Give(f)
-}
-
-// reuse makes the lanes available that have ended in this Step, at the end of which
-// nothing is left to refresh.
-func (s *stocks) reuse() {
-	for i, l := range s.left {
-		*l = lane{Lane: l.Lane.Spare()}
-		s.lanes.Give(l)
-		s.left[i] = nil
-	}
-	s.left = s.left[:0]
 }

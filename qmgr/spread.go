@@ -1,8 +1,6 @@
 package qmgr
 
-import (
-	"time"
-)
+import "time"
 
 // Entries of one recipient cannot be cut as stagger does. So where a destination has more
 // waiting than it can take, deliveries that begin together and take equally long end
@@ -72,7 +70,7 @@ func (q *Qmgr) spread(d *queue) {
 	if gap == 0 || d.Waiting == 0 || d.spreading.pausing {
 		return
 	}
-	cost := gap * time.Duration(max(d.room(), 0))
+	cost := gap * time.Duration(max(d.Room(), 0))
 	if cost > d.spreading.credit {
 		return
 	}

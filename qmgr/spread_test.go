@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -104,5 +105,27 @@ func TestSpreadingCosts(t *testing.T) {
 		if rest := s.pause.at.Sub(q.now); s.pausing && rest != tc.want {
 			t.Errorf("%s: a pause of %v, want %v", tc.what, rest, tc.want)
 		}
+	}
+}
+
+// Room that is there may still be scarce: starts of a destination are limited by time where it has a rate, or
+// where starts are spread.
+func TestPaced(t *testing.T) {
+	d := &queue{}
+	if d.Paced() {
+		t.Error("a destination without limits is paced")
+	}
+	d.spreading.mean, d.spreading.latest = time.Second, time.Second
+	if !d.Paced() {
+		t.Error("starts are spread")
+	}
+	limits, err := rate.Parse("1/1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = &queue{}
+	d.rate.Configure(limits, 0)
+	if !d.Paced() {
+		t.Error("there is a rate")
 	}
 }

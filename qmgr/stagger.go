@@ -1,8 +1,6 @@
 package qmgr
 
-import (
-	"github.com/posthaste-mta/posthaste/qmgr/sched"
-)
+import "github.com/posthaste-mta/posthaste/qmgr/sched"
 
 // Deliveries that start together to one destination, with entries of one size,
 // also end together, and so do those that follow them: all its slots come free

@@ -7,6 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
+	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -17,27 +18,20 @@ import (
 // Transports are made when the first recipient is routed to them and are never
 // removed, so a route must not invent names.
 type transport struct {
-	Name       string
-	sched.Load                  // of all lanes
-	first      *lane            // that of mail without a flow; the others come and go
-	lanes      ilist.List[lane] // all, in the order in which they came about
-	turns      fair.Order       // of those that are ready, if there are several
-	unread     ilist.List[lane] // those that share the recipient slots
-	parts      int              // into so many equal parts
-	cfg        TransportConfig
-	outcomes   [4]uint64             // recipients by mail.Result
-	inRing     ilist.Link[transport] // on Qmgr.ring
-	queues     map[queueKey]*queue
-	variants   map[string]*variants // the queues that are not plain, by name
-	order      ilist.List[queue]    // in the order in which they came about; in round robin, in that of their turns
-	outage     outage
-	limits     limits // of its destinations, but for those that have others
-	rate       rate.Bucket
-	paused     bool // a limit by time of the destination is reached
-	pace       timer
-	delay      transportDelay
-	shares     *fair.Rules // the queue manager's
-	stocks     *stocks     // the queue manager's
+	flows.Transport
+	cfg      TransportConfig
+	outcomes [4]uint64 // recipients by mail.Result
+	inRing   ilist.Link[transport] // on Qmgr.ring
+	queues   map[queueKey]*queue
+	variants map[string]*variants // the queues that are not plain, by name
+	order    ilist.List[queue]    // in the order in which they came about; in round robin, in that of their turns
+	outage   outage
+	limits   limits // of its destinations, but for those that have others
+	rate     rate.Bucket
+	paused   bool // a limit by time of the destination is reached
+	pace     timer
+	delay    transportDelay
+	stocks   *stocks // the queue manager's
 	// group is its connections, where the core decides on them; wanting is
 	// Qmgr.wanting.
 	group   *conns.Group
@@ -46,12 +40,11 @@ type transport struct {
 }
 
 func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
-	t := &transport{Name: name, cfg: cfg, parts: 1, shares: q.shares, queues: make(map[queueKey]*queue), variants: make(map[string]*variants), stocks: &q.stocks}
-	t.first = q.newLane(t, nil)
-	t.turns.Configure(t.shares)
+	t := &transport{cfg: cfg, queues: make(map[queueKey]*queue), variants: make(map[string]*variants), stocks: &q.stocks}
+	t.SetUp(name, t, cfg.Scheduler, q.flows, q.shares)
 	if cfg.Agents == AgentsConnections {
 		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
-		t.group.Share(t.shares)
+		t.group.Share(q.shares)
 	}
 	t.outage.timer = timer{kind: timerOutage, transport: t}
 	t.limits, t.rate = cfg.limits(), rate.New(cfg.TransportRate)
@@ -62,45 +55,29 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 
 // setShares puts new rules for fair orders in force.
 func (t *transport) setShares(r *fair.Rules) {
-	t.shares = r
-	t.turns.Configure(r)
+	t.SetShares(r)
 	if t.group != nil {
 		t.group.Share(r)
 	}
 	for d := range t.destinations() {
-		if d.turns != nil {
-			d.turns.Configure(r)
-			d.touch()
-		}
+		d.SetShares()
 	}
 }
 
-// newTurns returns an empty fair order.
-func (t *transport) newTurns() *fair.Order {
-	turns := new(fair.Order)
-	turns.Configure(t.shares)
-	return turns
-}
-
-// rules are those of the transport's lanes.
-func (t *transport) rules() sched.Rules {
-	r := t.cfg.lane()
-	r.RecipientPool /= t.parts
-	r.ExtraRecipients /= t.parts
-	return r
-}
+// Rules are those of the transport's lanes.
+func (t *transport) Rules() sched.Rules { return t.cfg.lane() }
 
 // destinations are the queues in their order.
 func (t *transport) destinations() iter.Seq[*queue] { return t.order.All() }
 
 // ready reports whether the transport could start a delivery now.
 func (t *transport) ready() bool {
-	return t.cfg.Agents != AgentsOffered && !t.full() && t.next() != nil
+	return t.cfg.Agents != AgentsOffered && !t.Full() && t.Next() != nil
 }
 
-// full reports whether a limit of the transport itself, or its delay, keeps it from starting
+// Full reports whether a limit of the transport itself, or its delay, keeps it from starting
 // deliveries.
-func (t *transport) full() bool {
+func (t *transport) Full() bool {
 	return t.paused || t.delay.holds() || t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit
 }
 
@@ -113,7 +90,7 @@ func (q *Qmgr) queue(t *transport, name, nexthop string, s *sourceState, securit
 	q.queues++
 	d := newQueue(t, name, nexthop, s, security)
 	if q.cfg.AsPostfix {
-		q.newClaim(t.first, d) // where dumps show it although no mail may come to it
+		d.ClaimFirst()
 	}
 	if t.group != nil {
 		q.openSite(d)

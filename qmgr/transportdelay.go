@@ -136,7 +136,7 @@ func (q *Qmgr) waited(t *transport) {
 
 // endDelay lets a transport's next wait begin if nothing of it is under way any more.
 func (q *Qmgr) endDelay(t *transport) {
-	if t.delay.state == delayTaken && t.Busy == 0 && (!q.paused.Pending() || laneOf(q.paused.Lane()).transport != t) {
+	if t.delay.state == delayTaken && t.Busy == 0 && (!q.paused.Pending() || transportOf(q.paused.Lane()) != t) {
 		t.delay.become(delayFree)
 	}
 }

@@ -1,8 +1,6 @@
 package qmgr
 
-import (
-	"github.com/posthaste-mta/posthaste/qmgr/sched"
-)
+import "github.com/posthaste-mta/posthaste/qmgr/sched"
 
 // roundRobin reports whether recipients are read as for RoundRobin.
 func (q *Qmgr) roundRobin() bool { return q.cfg.DefaultTransport.Scheduler == sched.RoundRobin }

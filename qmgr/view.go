@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/posthaste-mta/posthaste/internal/best"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -149,7 +151,7 @@ func (q *Qmgr) lookupsView() LookupsView {
 }
 
 func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
-	v := TransportView{Name: t.Name, Jobs: t.listed(), Busy: t.Busy, Startable: t.Startable,
+	v := TransportView{Name: t.Name, Jobs: t.Jobs(), Busy: t.Busy, Startable: t.Startable,
 		State: t.outage.state, Reason: t.outage.reason, Next: t.delay.next(), Outcomes: t.outcomes}
 	if t.dead() {
 		v.Until = t.outage.timer.at
@@ -157,12 +159,12 @@ func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
 	if maxQueues == 0 {
 		return v
 	}
-	most := best[*queue]{most: maxQueues, compare: byTodo}
+	most := best.Of[*queue]{Most: maxQueues, Compare: byTodo}
 	for d := range t.destinations() {
-		most.add(d)
+		most.Add(d)
 		v.All.add(d)
 	}
-	for _, d := range most.sorted() {
+	for _, d := range most.Sorted() {
 		v.Queues = append(v.Queues, q.queueView(d))
 	}
 	slices.SortFunc(v.Queues, compareView)
@@ -224,6 +226,33 @@ func (q *Qmgr) Idle() bool {
 
 // InCore reports whether a message is in core: being tried, or about to be.
 func (q *Qmgr) InCore(id mail.QueueID) bool { return q.messages[id] != nil }
+
+// Flows returns those that have most waiting. It takes time in proportion to the number of
+// flows and of the destinations for which they have mail waiting.
+func (q *Qmgr) Flows(query FlowQuery) FlowList { return q.flows.View(query) }
+
+// Tenants returns those that have most waiting, at most most of them. It takes time in proportion to the number
+// of flows.
+func (q *Qmgr) Tenants(most int) TenantList { return q.flows.Tenants(most) }
+
+// tenants yields those of which flows are known, in no order.
+func (q *Qmgr) tenants(yield func(tenantKey) bool) {
+	q.flows.EachTenant(func(class, tenant string) bool { return yield(tenantKey{class, tenant}) })
+}
+
+// A tenantKey is the names of a tenant.
+type tenantKey struct{ class, tenant string }
+
+// What can be seen of flows is explained in package flows.
+type (
+	FlowQuery  = flows.Query
+	FlowList   = flows.List
+	FlowView   = flows.View
+	FlowPlace  = flows.Place
+	Sharing    = flows.Sharing
+	TenantList = flows.TenantList
+	TenantView = flows.TenantView
+)
 
 func sortedQueues(t *transport) []*queue {
 	queues := make([]*queue, 0, len(t.queues))

@@ -148,7 +148,7 @@ func (q *Qmgr) siteWaitReason(d *queue) WaitReason {
 		return WaitReason{Kind: WaitSpread, Until: d.spreading.pause.at}
 	case d.limits.rateDelay > 0 && d.Busy > 0:
 		return WaitReason{Kind: WaitDestinationDelay, Pause: d.limits.rateDelay}
-	case !d.runs():
+	case !d.Runs():
 		return WaitReason{Kind: WaitTurn}
 	}
 	w := q.conns.Waits(d.site, q.now)

@@ -1,4 +1,4 @@
-package qmgr
+package flows
 
 import (
 	"testing"
@@ -8,13 +8,13 @@ import (
 // However many deliveries there were, the quantiles are those of all of them, and small
 // counts beside a full one are not lost at once.
 func TestFullCounts(t *testing.T) {
-	var c flowCounts
+	var c counts
 	const most = 1 << 16
 	for range most / 8 {
-		c.startedAfter(time.Hour)
+		c.StartedAfter(time.Hour)
 	}
 	for range most {
-		c.startedAfter(0)
+		c.StartedAfter(0)
 	}
 	if got := c.quantile(500); got != time.Millisecond {
 		t.Errorf("half of the deliveries have waited up to %v, want 1ms", got)
@@ -23,7 +23,7 @@ func TestFullCounts(t *testing.T) {
 		t.Errorf("99 of 100 have waited up to %v, want %v", got, want)
 	}
 	for range 20 * most {
-		c.startedAfter(0)
+		c.StartedAfter(0)
 	}
 	if got := c.quantile(990); got != time.Millisecond {
 		t.Errorf("after many more, 99 of 100 have waited up to %v, want 1ms", got)

@@ -1,14 +1,11 @@
-package qmgr
+package flows
 
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/ilist"
-	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
-	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // How the room of a destination stands follows from how many claims have mail waiting, how
@@ -18,43 +15,30 @@ func TestContention(t *testing.T) {
 	for _, tc := range []struct {
 		was          contention
 		claims, room int
-		limited      bool // by a rate
-		spread       bool
+		paced        bool
 		want         contention
 	}{
 		{was: none, claims: 0, room: 3, want: none},
-		{was: none, claims: 1, room: 0, want: none},                  // all of it is one's
-		{was: none, claims: 2, room: 2, want: ample},                 // enough for each
-		{was: none, claims: 2, room: 1, want: scarce},                // not enough
-		{was: ample, claims: 3, room: 3, want: ample},                //
-		{was: ample, claims: 3, room: 2, want: scarce},               //
-		{was: ample, claims: 2, room: 9, limited: true, want: ample}, // time has not been scarce yet
+		{was: none, claims: 1, room: 0, want: none},                // all of it is one's
+		{was: none, claims: 2, room: 2, want: ample},               // enough for each
+		{was: none, claims: 2, room: 1, want: scarce},              // not enough
+		{was: ample, claims: 3, room: 3, want: ample},              //
+		{was: ample, claims: 3, room: 2, want: scarce},             //
+		{was: ample, claims: 2, room: 9, paced: true, want: ample}, // time has not been scarce yet
 		{was: ample, claims: 1, room: 0, want: none},
 		{was: scarce, claims: 3, room: 5, want: scarce}, // until there is twice as much as is needed
 		{was: scarce, claims: 3, room: 6, want: ample},
-		{was: scarce, claims: 3, room: 6, limited: true, want: scarce}, // there is always too little time
-		{was: scarce, claims: 3, room: 6, spread: true, want: scarce},
-		{was: scarce, claims: 1, room: 1, want: scarce}, // one that is left keeps the order
+		{was: scarce, claims: 3, room: 6, paced: true, want: scarce}, // there is always too little time
+		{was: scarce, claims: 1, room: 1, want: scarce},              // one that is left keeps the order
 		{was: scarce, claims: 1, room: 2, want: none},
-		{was: scarce, claims: 1, room: 2, limited: true, want: scarce},
-		{was: scarce, claims: 0, room: 0, limited: true, want: none},
+		{was: scarce, claims: 1, room: 2, paced: true, want: scarce},
+		{was: scarce, claims: 0, room: 0, paced: true, want: none},
 	} {
-		cfg := window.Config{Initial: 9, Limit: 9}.WithDefaults()
-		d := &queue{limits: &limits{}, window: window.New(&cfg)}
-		d.Busy, d.contention = 9-tc.room, tc.was
+		d := &Destination{Outlet: &outlet{room: tc.room, paced: tc.paced}}
+		d.contention = tc.was
 		for range tc.claims {
-			c := &claim{}
+			c := &Claim{}
 			d.contenders.PushBack(&c.inContenders, c)
-		}
-		if tc.limited {
-			limits, err := rate.Parse("1/1s")
-			if err != nil {
-				t.Fatal(err)
-			}
-			d.rate.Configure(limits, 0)
-		}
-		if tc.spread {
-			d.spreading.mean, d.spreading.latest = time.Second, time.Second
 		}
 		if got := d.nextContention(); got != tc.want {
 			t.Errorf("%+v: got %d", tc, got)
@@ -77,11 +61,11 @@ func TestNewest(t *testing.T) {
 		{[]int{1, 1, 1}, 2, []int{0, 0, 1}},
 		{[]int{2}, 0, []int{2}},
 	} {
-		d := &queue{}
+		d := &Destination{}
 		var ended []*sched.Entry
 		links := make(map[*sched.Entry]*ilist.Link[sched.Entry])
 		for _, n := range tc.waiting {
-			c := &claim{}
+			c := &Claim{}
 			d.claims.PushBack(&c.inQueue, c)
 			for range n {
 				e := &sched.Entry{}
@@ -90,7 +74,7 @@ func TestNewest(t *testing.T) {
 			}
 			c.Waiting = n
 		}
-		for e := range d.newest(tc.n) {
+		for e := range d.Newest(tc.n) {
 			ended = append(ended, e)
 			for c := range d.claims.All() {
 				if c.Todo.Back() == e {
@@ -108,13 +92,13 @@ func TestNewest(t *testing.T) {
 			t.Errorf("%v, of which %d: %v are left, want %v", tc.waiting, tc.n, left, tc.left)
 		}
 	}
-	d := &queue{}
+	d := &Destination{}
 	for range 2 {
-		c := &claim{}
+		c := &Claim{}
 		d.claims.PushBack(&c.inQueue, c)
 		c.Waiting = 2
 	}
-	for range d.newest(3) {
+	for range d.Newest(3) {
 		break // nothing more is asked of it
 	}
 }

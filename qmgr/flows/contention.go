@@ -1,4 +1,4 @@
-package qmgr
+package flows
 
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
@@ -17,7 +17,7 @@ import (
 // Room that just suffices becomes scarce with the next entry that starts. It is taken to
 // suffice again only when there is twice as much, or each entry that starts or ends would
 // change what all claims may do. Where starts are limited by time, by a rate or because they
-// are spread (spread.go), what is scarce is not the room, of which there may be plenty after
+// are spread (Outlet.Paced), what is scarce is not the room, of which there may be plenty after
 // each pause: there the claims take turns until none is left. One claim that is left alone
 // keeps the order of turns until then, too: another that comes back for one entry after the
 // other would have nothing to pay in a new one, and so have every second start, whatever its
@@ -26,9 +26,9 @@ import (
 // sharing is a destination's part in this.
 type sharing struct {
 	contention contention
-	contenders ilist.List[claim] // those that have mail waiting
+	contenders ilist.List[Claim] // those that have mail waiting
 	turns      *fair.Order       // nil until the room has been scarce
-	turn       *claim            // contentionScarce: whose turn it is
+	turn       *Claim            // contentionScarce: whose turn it is
 }
 
 // A contention is how the room of a destination stands.
@@ -50,15 +50,15 @@ var contentionTransitions = [contentions][contentions]bool{
 
 // Refresh brings up to date how the room of the claim's destination is shared, and returns
 // the claim's.
-func (c *claim) Refresh() int {
+func (c *Claim) Refresh() int {
 	c.contend()
 	return c.Room()
 }
 
 // Room is how many of the claim's entries may start.
-func (c *claim) Room() int {
-	d := c.queue
-	room := d.room()
+func (c *Claim) Room() int {
+	d := c.At
+	room := d.Outlet.Room()
 	switch {
 	case room <= 0, d.contention == contentionNone:
 		return room
@@ -70,8 +70,8 @@ func (c *claim) Room() int {
 
 // contend brings up to date who has mail waiting for the claim's destination, and what
 // follows from that and from the room there is.
-func (c *claim) contend() {
-	d := c.queue
+func (c *Claim) contend() {
+	d := c.At
 	if waits := c.Waiting > 0; waits != c.inContenders.Listed() {
 		if waits {
 			d.contenders.PushBack(&c.inContenders, c)
@@ -81,7 +81,7 @@ func (c *claim) contend() {
 		switch {
 		case d.contention != contentionScarce:
 		case waits:
-			d.turns.Join(&c.leaf, c.lane.path())
+			d.turns.Join(&c.leaf, c.lane.flow.Path())
 		default:
 			d.turns.Leave(&c.leaf)
 		}
@@ -100,25 +100,25 @@ func (c *claim) contend() {
 }
 
 // passTurn finds out whose turn it is, and has that claim use the room there is.
-func (d *queue) passTurn() {
-	next := d.turns.Next().Owner.(*claim)
+func (d *Destination) passTurn() {
+	next := d.turns.Next().Owner.(*Claim)
 	if next != d.turn {
 		d.dropTurn()
 		d.turn = next
 		next.lane.held.PushBack(&next.inHeld, next)
 	}
-	if (next.Startable > 0) != (d.room() > 0) {
+	if (next.Startable > 0) != (d.Outlet.Room() > 0) {
 		next.Touch()
 	}
 }
 
 // nextContention says how the room stands.
-func (d *queue) nextContention() contention {
-	n, room := d.contenders.Len(), d.room()
+func (d *Destination) nextContention() contention {
+	n, room := d.contenders.Len(), d.Outlet.Room()
 	switch {
 	case n == 0:
 		return contentionNone
-	case d.contention == contentionScarce && (room < 2*n || d.rate.Limited() || d.spreading.gap(d.Busy) > 0):
+	case d.contention == contentionScarce && (room < 2*n || d.Outlet.Paced()):
 		return contentionScarce
 	case n == 1:
 		return contentionNone
@@ -129,7 +129,7 @@ func (d *queue) nextContention() contention {
 }
 
 // dropTurn takes its turn from the claim that has it, if any has.
-func (d *queue) dropTurn() {
+func (d *Destination) dropTurn() {
 	if c := d.turn; c != nil {
 		c.lane.held.Remove(&c.inHeld)
 		c.Touch()
@@ -137,7 +137,7 @@ func (d *queue) dropTurn() {
 	}
 }
 
-func (d *queue) changeContention(next contention) {
+func (d *Destination) changeContention(next contention) {
 	assert.That(contentionTransitions[d.contention][next], "%s: contention %d cannot become %d", d.name, d.contention, next)
 	if d.contention == contentionScarce {
 		for c := range d.contenders.All() {
@@ -147,11 +147,12 @@ func (d *queue) changeContention(next contention) {
 	}
 	d.contention = next
 	if next == contentionScarce && d.turns == nil {
-		d.turns = d.transport.newTurns()
+		d.turns = new(fair.Order)
+		d.turns.Configure(d.transport.shares)
 	}
 	for c := range d.contenders.All() {
 		if next == contentionScarce {
-			d.turns.Join(&c.leaf, c.lane.path())
+			d.turns.Join(&c.leaf, c.lane.flow.Path())
 		}
 		c.Touch()
 	}
@@ -165,18 +166,18 @@ func (d *queue) changeContention(next contention) {
 	}
 }
 
-// passOn takes from a lane that has started an entry for one destination some turns that it
+// PassOn takes from a lane that has started an entry for one destination some turns that it
 // has at others, if its transport can start nothing more for now. Without that it might have a
 // turn and always be served elsewhere, while another that waits for this destination alone
 // would get nothing. A turn that was not used is not given back.
-func (l *lane) passOn(served *queue) {
-	if !l.transport.full() {
+func (l *Lane) PassOn(served *Destination) {
+	if !l.transport.Owner.Full() {
 		return
 	}
 	for range min(l.held.Len(), passedOn) {
 		c := l.held.Front()
 		l.held.MoveToBack(&c.inHeld)
-		if d := c.queue; d != served && d.room() > 0 {
+		if d := c.At; d != served && d.Outlet.Room() > 0 {
 			d.turns.Forfeit(&c.leaf)
 			c.Touch()
 		}
@@ -187,8 +188,8 @@ func (l *lane) passOn(served *queue) {
 const passedOn = 4
 
 // served notes that an entry of the claim has started.
-func (c *claim) served() {
-	if d := c.queue; d.contention == contentionScarce {
+func (c *Claim) served() {
+	if d := c.At; d.contention == contentionScarce {
 		d.turns.Serve(&c.leaf)
 	}
 }
