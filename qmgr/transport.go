@@ -20,7 +20,7 @@ import (
 type transport struct {
 	flows.Transport
 	cfg      TransportConfig
-	outcomes [4]uint64 // recipients by mail.Result
+	outcomes [4]uint64             // recipients by mail.Result
 	inRing   ilist.Link[transport] // on Qmgr.ring
 	queues   map[queueKey]*queue
 	variants map[string]*variants // the queues that are not plain, by name
