@@ -14,7 +14,7 @@ PURE  = $(shell $(GO) list ./... | grep -E '/(internal/(assert|ilist|minheap|prn
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build the program, ./posthaste
@@ -78,7 +78,7 @@ bench: ## the benchmarks of all packages
 
 # These need the whole program, and some of them other programs. Each is a
 # script, test/NAME/run, whose first lines say what it does and needs.
-.PHONY: packages release metrics counts crash descriptors tls authentication exhaust interop journey relays backlog steps demo
+.PHONY: ui-test packages release metrics counts crash descriptors tls authentication exhaust interop journey relays backlog steps demo
 crash: ## kill -9 the program at random moments and count every message
 	test/crash/run
 counts: ## kill -9 the program at random moments and recount what quotas count
@@ -103,6 +103,11 @@ receivers: ## what hostile, dead and unreliable receivers cost other mail
 	test/receivers/run
 metrics: ## have promtool read a scrape and try the alert rules
 	test/metrics/run
+ui-test: ## click through the dashboard in Chromium
+	test/ui/run
+.PHONY: picture
+picture: ## take the picture of the dashboard for the documents
+	test/ui/run picture
 steps: ## count what the core does for each of few and of many recipients
 	test/steps/run
 packages: ## make the packages of a release twice, and install, upgrade and remove them

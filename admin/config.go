@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/admin/live"
 	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
 // Config limits what requests may cost.
@@ -39,6 +40,9 @@ type Config struct {
 	// Suspender carries out orders about suspensions; nil: there are none.
 	Suspender Suspender
 
+	// Jobs returns the jobs of a transport, at most lanes lanes and most jobs of each, false if there is no
+	// such transport; nil: the host does not say.
+	Jobs func(ctx context.Context, transport string, lanes, most int) (qmgr.JobList, bool, error)
 	// Live has the figures that people watch; nil: there are none.
 	Live *live.Sampler
 

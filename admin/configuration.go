@@ -114,3 +114,34 @@ func (s *Server) reload(ctx context.Context, in *reloadInput) (*reloadOutput, er
 	done.Changes = append([]ConfigChange{}, done.Changes...)
 	return &reloadOutput{done}, nil
 }
+
+// A Parameter is the value of a parameter in force, and where it is set.
+type Parameter struct {
+	Key    string `json:"key"`
+	Value  string `json:"value" doc:"In TOML."`
+	Origin string `json:"origin" example:"line 12"`
+}
+
+// A ParameterList is the parameters that were asked for, without unknown ones.
+type ParameterList struct {
+	Parameters []Parameter `json:"parameters"`
+}
+
+type parametersInput struct {
+	Keys []string `query:"key,explode" minItems:"1" maxItems:"500" example:"[\"transport.smtp.destination_rate\"]" doc:"Full names of parameters."`
+}
+
+type parametersOutput struct{ Body ParameterList }
+
+func (s *Server) parameters(_ context.Context, in *parametersInput) (*parametersOutput, error) {
+	if s.cfg.Configuration == nil {
+		return nil, huma.Error501NotImplemented("this host has no configuration to show")
+	}
+	list := ParameterList{Parameters: []Parameter{}}
+	for _, key := range in.Keys {
+		if value, origin := s.cfg.Configuration.Where(key); origin != "" {
+			list.Parameters = append(list.Parameters, Parameter{key, value, origin})
+		}
+	}
+	return &parametersOutput{list}, nil
+}

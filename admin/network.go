@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/admin/ui"
 )
 
 // NetworkConnections is the maximum number of open connections of one listener on the
@@ -28,11 +30,11 @@ func (p Permission) String() string { return [...]string{"none", "read", "operat
 
 // ServeNetwork is Serve for a listener that others than the operators of this machine can
 // reach. Each request needs a bearer token (RFC 6750), except those for /healthz and
-// /readyz; authorize returns the name of a token's owner, which orders are logged with, and
+// /readyz, and for the files of the dashboard, which are no secrets; authorize returns the name of a token's owner, which orders are logged with, and
 // what the token allows. It is called from several goroutines. The listener has to see to
 // TLS.
 func (s *Server) ServeNetwork(ctx context.Context, ln net.Listener, authorize func(token string) (name string, may Permission)) error {
-	d := &door{authorize: authorize, tell: func(client string, refused int64) {
+	d := &door{authorize: authorize, pages: noBody(ui.NewHandler()), tell: func(client string, refused int64) {
 		s.log.Warn("administration: a client has no valid token", "client", client, "refused", refused)
 	}}
 	defer d.close()
@@ -43,6 +45,7 @@ func (s *Server) ServeNetwork(ctx context.Context, ln net.Listener, authorize fu
 type door struct {
 	authorize func(string) (string, Permission)
 	tell      func(client string, refused int64)
+	pages     http.Handler // the dashboard's, which need no token
 
 	mu      sync.Mutex
 	refused int64       // requests that were refused and are not logged yet
@@ -60,6 +63,10 @@ func (d *door) guard(next http.Handler) http.Handler {
 		looks := r.Method == http.MethodGet || r.Method == http.MethodHead
 		if looks && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") {
 			next.ServeHTTP(w, r)
+			return
+		}
+		if ui.Serves(r) {
+			d.pages.ServeHTTP(w, r)
 			return
 		}
 		needs := PermissionRead

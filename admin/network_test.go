@@ -77,6 +77,13 @@ func TestTokens(t *testing.T) {
 		{"GET", "/v1/messages", "", []string{"Bearer reads"}, 200, ""},
 		{"GET", "/v1/messages", "", []string{"bearer  reads"}, 200, ""},
 		{"GET", "/nowhere", "", []string{"Bearer reads"}, 404, ""},
+		{"GET", "/ui/", "", nil, 200, ""},
+		{"GET", "/ui/app.js", "", nil, 200, ""},
+		{"GET", "/ui/none", "", nil, 404, ""},
+		{"GET", "/", "", nil, 303, ""},
+		{"POST", "/ui/", "", nil, 401, `Bearer`},
+		{"GET", "/ui/../v1/status", "", nil, 404, ""},
+		{"GET", "/v1/identity", "", []string{"Bearer reads"}, 200, ""},
 		{"GET", "/v1/identity", "", nil, 401, `Bearer`},
 		{"GET", "/v1/live", "", nil, 401, `Bearer`},
 		{"GET", "/v1/live/stream", "", nil, 401, `Bearer`},
@@ -115,8 +122,8 @@ func TestTokens(t *testing.T) {
 	if !strings.Contains(log, `by="token of operates at 127.0.0.1:`) {
 		t.Errorf("an order is logged without the token's owner:\n%s", log)
 	}
-	if n := strings.Count(log, "a client has no valid token"); n != 2 || !strings.Contains(log, " refused=1\n") || !strings.Contains(log, " refused=13\n") {
-		t.Errorf("%d lines about refusals, want one about the first and one at the end about 13 more:\n%s", n, log)
+	if n := strings.Count(log, "a client has no valid token"); n != 2 || !strings.Contains(log, " refused=1\n") || !strings.Contains(log, " refused=14\n") {
+		t.Errorf("%d lines about refusals, want one about the first and one at the end about 14 more:\n%s", n, log)
 	}
 }
 

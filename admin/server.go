@@ -259,6 +259,10 @@ func (s *Server) register() {
 	huma.Register(s.api, operation("destination", http.MethodGet, "/v1/destinations/{name}", "One destination with its hosts and connections"), s.destination)
 	huma.Register(s.api, operation("flows", http.MethodGet, "/v1/flows", "Flows that have mail in core or had some lately, and what they share",
 		"Those with the most waiting come first. Mail that was not classified is in no flow."), s.flows)
+	jobs := operation("jobs", http.MethodGet, "/v1/transports/{name}/jobs", "The jobs of a transport in the order in which they are scheduled, and which of them has preempted which",
+		"Each flow has a list of its own. Of transports that are not scheduled by preemption there are no jobs.")
+	jobs.Errors = append(jobs.Errors, http.StatusNotFound, http.StatusNotImplemented)
+	huma.Register(s.api, jobs, s.jobs)
 	huma.Register(s.api, operation("quotas", http.MethodGet, "/v1/quotas", "Quotas of classes, tenants and flows, and how much of them is used",
 		"Those closest to a limit come first."), s.quotas)
 	huma.Register(s.api, operation("tls-reports", http.MethodGet, "/v1/tls-reports", "Reports on TLS (TLSRPT) as they would be sent now",
@@ -283,6 +287,7 @@ func (s *Server) register() {
 	huma.Register(s.api, operation("explain", http.MethodGet, "/v1/explain", "Why a message, a destination or a flow waits",
 		"For a message in core there is one part for each of its destinations."), s.why)
 	huma.Register(s.api, operation("configuration", http.MethodGet, "/v1/configuration", "The configuration in force"), s.running)
+	huma.Register(s.api, operation("parameters", http.MethodGet, "/v1/configuration/parameters", "Parameters in force, and where each is set"), s.parameters)
 	huma.Register(s.api, operation("reload", http.MethodPost, "/v1/configuration/reload", "Put the configuration file into force",
 		"The answer comes when that is done, or could not be: then the old configuration stays in force as a whole."), s.reload)
 	huma.Register(s.api, operation("suspensions", http.MethodGet, "/v1/suspensions", "What operators have suspended"), s.suspensions)

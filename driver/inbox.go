@@ -79,6 +79,23 @@ type flowsRequest struct {
 
 func (r flowsRequest) ask(d *Driver) { r.reply <- d.core.Flows(r.query) }
 
+// jobsRequest asks for the jobs of a transport.
+type jobsRequest struct {
+	transport   string
+	lanes, most int
+	reply       chan jobsReply // buffer of one
+}
+
+type jobsReply struct {
+	list  qmgr.JobList
+	known bool
+}
+
+func (r jobsRequest) ask(d *Driver) {
+	list, known := d.core.Jobs(r.transport, r.lanes, r.most)
+	r.reply <- jobsReply{list, known}
+}
+
 // tenantsRequest asks for tenants.
 type tenantsRequest struct {
 	most  int

@@ -111,6 +111,14 @@ func (d *Driver) Flows(ctx context.Context, query qmgr.FlowQuery) (qmgr.FlowList
 	return consult(ctx, d, req, req.reply)
 }
 
+// Jobs returns the jobs of a transport, at most lanes lanes and most jobs of each; false if there is no such
+// transport. Errors are as for View.
+func (d *Driver) Jobs(ctx context.Context, transport string, lanes, most int) (qmgr.JobList, bool, error) {
+	req := jobsRequest{transport: transport, lanes: lanes, most: most, reply: make(chan jobsReply, 1)}
+	r, err := consult(ctx, d, req, req.reply)
+	return r.list, r.known, err
+}
+
 // Tenants returns the tenants that have most mail waiting in core. Errors are as for View.
 func (d *Driver) Tenants(ctx context.Context, most int) (qmgr.TenantList, error) {
 	req := tenantsRequest{most: most, reply: make(chan qmgr.TenantList, 1)}

@@ -108,6 +108,33 @@ func (f *Flow) view() View {
 	return v
 }
 
+// Busiest returns the lanes that have most waiting, at most most of them, and how many more have anything.
+func (t *Transport) Busiest(most int) (lanes []*Lane, more int) {
+	found, all := best.Of[*Lane]{Most: most, Compare: compareLanes}, 0
+	for l := range t.lanes.All() {
+		if l.Waiting+l.Busy > 0 {
+			found.Add(l)
+			all++
+		}
+	}
+	lanes = found.Sorted()
+	return lanes, all - len(lanes)
+}
+
+// Flow returns the name of the lane's flow; it is zero for mail without a flow.
+func (l *Lane) Flow() mail.Flow {
+	if l.flow == nil {
+		return mail.Flow{}
+	}
+	return l.flow.Name()
+}
+
+// compareLanes is a total order of the lanes of one transport.
+func compareLanes(a, b *Lane) int {
+	x, y := a.Flow(), b.Flow()
+	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.Busy, a.Busy), cmp.Compare(x.Class, y.Class), cmp.Compare(x.Tenant, y.Tenant), cmp.Compare(x.Flow, y.Flow))
+}
+
 func compareClaims(a, b *Claim) int {
 	if c := cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.At.transport.Name, b.At.transport.Name), cmp.Compare(a.Name, b.Name)); c != 0 {
 		return c
