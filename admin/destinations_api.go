@@ -30,7 +30,7 @@ type Destination struct {
 	Lowered    string      `json:"lowered_by,omitempty" doc:"The rule on replies whose limits apply now."`
 	LoweredEnd *time.Time  `json:"lowered_until,omitempty" doc:"Until when they apply, unless it replies so again."`
 	Until      *time.Time  `json:"until,omitempty" doc:"When it is tried again."`
-	Suspended  *Suspension `json:"suspended,omitempty" doc:"The suspension of its transport, nexthop or source, if an operator has suspended it. Its mail is deferred, and does not wait here."`
+	Suspended  *Suspension `json:"suspended,omitempty" doc:"The suspension of it, or of its transport, nexthop or source, if an operator or a rule on replies has suspended it. Its mail is deferred, and does not wait here."`
 	Failure    *Failure    `json:"last_failure,omitempty" doc:"The last failed connection to one of its hosts."`
 }
 
@@ -52,7 +52,7 @@ type DestinationPage struct {
 	Destinations []Destination  `json:"destinations" doc:"Those with the most waiting first."`
 	Matched      int            `json:"matched" doc:"Number of matching destinations in any state, on all pages."`
 	States       map[string]int `json:"states" doc:"Number of these by state."`
-	Suspensions  []Suspension   `json:"suspensions,omitempty" doc:"All that operators have suspended, also what has no destination here."`
+	Suspensions  []Suspension   `json:"suspensions,omitempty" doc:"All that operators and rules on replies have suspended, also what has no destination here."`
 	Next         string         `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
 }
 

@@ -290,8 +290,8 @@ func (s *Server) register() {
 	huma.Register(s.api, operation("parameters", http.MethodGet, "/v1/configuration/parameters", "Parameters in force, and where each is set"), s.parameters)
 	huma.Register(s.api, operation("reload", http.MethodPost, "/v1/configuration/reload", "Put the configuration file into force",
 		"The answer comes when that is done, or could not be: then the old configuration stays in force as a whole."), s.reload)
-	huma.Register(s.api, operation("suspensions", http.MethodGet, "/v1/suspensions", "What operators have suspended"), s.suspensions)
-	huma.Register(s.api, operation("suspend", http.MethodPost, "/v1/suspensions", "Suspend a site, domain, transport, source, tenant or class",
+	huma.Register(s.api, operation("suspensions", http.MethodGet, "/v1/suspensions", "What operators and rules on replies have suspended"), s.suspensions)
+	huma.Register(s.api, operation("suspend", http.MethodPost, "/v1/suspensions", "Suspend a site, domain, destination, transport, source, tenant or class",
 		"No delivery starts for it until the time is over or it is resumed; deliveries under way go on. The order is on disk when it is answered."), s.suspend)
 	huma.Register(s.api, operation("resume", http.MethodPost, "/v1/suspensions/resume", "End a suspension",
 		"The mail that it kept waiting is tried at once. The order is on disk when it is answered."), s.resume)

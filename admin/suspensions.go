@@ -39,16 +39,21 @@ type SuspensionChange struct {
 
 // A Suspension is in force: no delivery starts for what it names.
 type Suspension struct {
-	Scope  string     `json:"scope" enum:"site,domain,transport,source,tenant,class" doc:"What value is: site: the nexthop of mail, or the MX hosts {a,b;c} that several domains share; domain: the domain of recipients; transport; source: an address that mail leaves from, by its name; tenant; class."`
+	Scope  string     `json:"scope" enum:"site,domain,destination,transport,source,tenant,class" doc:"What value is: site: the nexthop of mail, or the MX hosts {a,b;c} that several domains share; domain: the domain of recipients; destination: what a transport has for a site, as TRANSPORT:SITE for all sources, or TRANSPORT:SITE from SOURCE; transport; source: an address that mail leaves from, by its name; tenant; class."`
 	Value  string     `json:"value"`
-	By     string     `json:"by" doc:"The operator."`
-	Reason string     `json:"reason"`
+	By     string     `json:"by" doc:"The operator, or the word rule and the name of a rule on replies."`
+	Rule   string     `json:"rule,omitempty" doc:"The rule on replies, [reply_rule.NAME], that has suspended it; absent if an operator has."`
+	Reason string     `json:"reason" doc:"In the operator's words; of a rule, the receiver's reply, word for word."`
 	Since  time.Time  `json:"since"`
 	Until  *time.Time `json:"until,omitempty" doc:"When it ends; absent if it lasts until it is resumed."`
 }
 
 func suspensionOf(v *qmgr.SuspensionView) Suspension {
-	return Suspension{Scope: v.Scope.String(), Value: v.Value, By: v.By, Reason: v.Reason, Since: wall(v.Since), Until: wallOrNil(v.Until)}
+	s := Suspension{Scope: v.Scope.String(), Value: v.Value, By: v.By, Rule: v.Rule, Reason: v.Reason, Since: wall(v.Since), Until: wallOrNil(v.Until)}
+	if s.Rule != "" {
+		s.By = "rule " + s.Rule
+	}
+	return s
 }
 
 // Resume returns the command that ends the suspension.
@@ -66,10 +71,13 @@ func (s *Suspension) Resume() string {
 func (s *Suspension) Text() string {
 	text := s.Scope + " " + s.Value + " is suspended by " + s.By
 	if s.Reason != "" {
-		text += ": " + s.Reason
+		text += ": " + s.ReasonLine()
 	}
 	return text
 }
+
+// ReasonLine returns the reason on one line, in which " / " stands for the end of a line of a reply.
+func (s *Suspension) ReasonLine() string { return strings.ReplaceAll(s.Reason, "\n", " / ") }
 
 // A SuspensionPage is the suspensions in force.
 type SuspensionPage struct {
@@ -78,7 +86,7 @@ type SuspensionPage struct {
 
 // A SuspendOrder suspends something. One that is suspended already is so for the new time and reason.
 type SuspendOrder struct {
-	Scope  string `json:"scope" enum:"site,domain,transport,source,tenant,class"`
+	Scope  string `json:"scope" enum:"site,domain,destination,transport,source,tenant,class"`
 	Value  string `json:"value" minLength:"1" maxLength:"1024" doc:"Case matters for tenants, classes, transports and sources."`
 	For    string `json:"for,omitempty" maxLength:"32" example:"2h" doc:"How long, from now on; units s, m, h, d, w. Absent: until it is resumed."`
 	Reason string `json:"reason" minLength:"1" maxLength:"400" doc:"Shown with waiting mail, and logged. Senders do not see it."`
@@ -86,7 +94,7 @@ type SuspendOrder struct {
 
 // A ResumeOrder ends a suspension.
 type ResumeOrder struct {
-	Scope  string `json:"scope" enum:"site,domain,transport,source,tenant,class"`
+	Scope  string `json:"scope" enum:"site,domain,destination,transport,source,tenant,class"`
 	Value  string `json:"value" minLength:"1" maxLength:"1024"`
 	Reason string `json:"reason,omitempty" maxLength:"400" doc:"Logged."`
 }
@@ -156,7 +164,14 @@ func (s *Server) suspend(ctx context.Context, in *suspendInput) (*suspensionOutp
 			return nil, unprocessable("body.for", clip(in.Body.For), "a time such as 30s, 10m, 2h, 1d or 1h30m is needed; leave it out to suspend until it is resumed")
 		}
 	}
-	if scope == measure.Transport && (o.Value == qmgr.TransportRetry || o.Value == qmgr.TransportError) {
+	of := o.Value
+	if scope == measure.Destination {
+		k := measure.OrderKey(scope, o.Value)
+		if of = k.Transport; of == "" || k.Name == "" {
+			return nil, unprocessable("body.value", clip(o.Value), `a destination is a transport and a site, such as smtp:example.com, or "smtp:example.com from SOURCE"`)
+		}
+	}
+	if (scope == measure.Transport || scope == measure.Destination) && (of == qmgr.TransportRetry || of == qmgr.TransportError) {
 		return nil, unprocessable("body.value", o.Value, "the transports retry and error only defer and return mail, and cannot be suspended")
 	}
 	c, err := ask(ctx, func(ctx context.Context) (SuspensionChange, error) { return s.cfg.Suspender.Suspend(ctx, o) })
@@ -185,6 +200,8 @@ func unknownText(scope measure.Scope, value string) string {
 	switch text := fmt.Sprintf("%v %s", scope, value); scope {
 	case measure.Transport, measure.Source:
 		return text + " is not configured; it is suspended nevertheless"
+	case measure.Destination:
+		return text + ` has no mail in core now; "posthaste queue destinations" shows how destinations are named. It is suspended nevertheless`
 	case measure.Site:
 		return text + ` has no mail in core now; "posthaste queue destinations" shows how sites are named. It is suspended nevertheless`
 	case measure.Domain:
@@ -236,7 +253,7 @@ func (s *Server) suspendable(word, value, reason string) (measure.Scope, error) 
 	}
 	scope, ok := measure.ParseScope(word)
 	if !ok {
-		return 0, unprocessable("body.scope", clip(word), "one of site, domain, transport, source, tenant and class is needed")
+		return 0, unprocessable("body.scope", clip(word), "one of site, domain, destination, transport, source, tenant and class is needed")
 	}
 	return scope, nil
 }
@@ -253,12 +270,11 @@ func (s *Server) unsaved(ctx context.Context, err error) error {
 // suspendedBy returns which of the suspensions in force keeps a message that rests waiting; nil if none
 // does. The transport, site or source of a message are only known by the reason for which it was put off.
 func (sum *Summary) suspendedBy(list []qmgr.SuspensionView, first mail.Address) *qmgr.SuspensionView {
-	_, named, _ := strings.Cut(sum.Reason, qmgr.SuspensionPrefix)
-	named, _, _ = strings.Cut(named, "; ") // what keeps the other sources of a pool
+	named, _ := qmgr.Suspended(sum.Reason)
 	domain := strings.ToLower(first.Domain())
 	return longest(list, func(v *qmgr.SuspensionView) bool {
 		switch {
-		case named == v.Scope.String()+" "+v.Value:
+		case named != "" && named == v.Scope.String()+" "+v.Value:
 			return true
 		case v.Scope == measure.Class:
 			return sum.Class == v.Value
@@ -307,7 +323,7 @@ func suspensionReason(s *Suspension) *WaitReason {
 }
 
 // ofDestination picks the suspension of a destination that lasts longest: that of its transport, of its
-// nexthop as a site or a domain, or of its only source; nil if there is none.
+// nexthop as a site or a domain, of itself, or of its only source; nil if there is none.
 func ofDestination(list []qmgr.SuspensionView, d *Destination) *Suspension {
 	return suspensionOrNil(longest(list, func(v *qmgr.SuspensionView) bool {
 		value := ""
@@ -316,6 +332,9 @@ func ofDestination(list []qmgr.SuspensionView, d *Destination) *Suspension {
 			value = d.Transport
 		case measure.Site, measure.Domain:
 			value = d.Nexthop
+		case measure.Destination:
+			value = d.Transport + ":" + d.Nexthop
+			return v.Value == value || d.Source != "" && v.Value == value+" from "+d.Source
 		case measure.Source:
 			value = d.Source
 		}

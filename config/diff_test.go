@@ -319,6 +319,8 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 				header, usual, value = "[reply_rule.x]\nbackoff = \"1h\"\n", "class = \"spam\"\n", `"policy"`
 			case "backoff":
 				header, usual, value = "[reply_rule.x]\nclass = \"spam\"\n", "backoff = \"1h\"\n", `"2h"`
+			case "suspend":
+				header, value = "[reply_rule.x]\nclass = \"spam\"\nresult = \"permanent\"\n", `"until-resumed"`
 			case "concurrency":
 				header, value = header+"rate = \"1/s\"\nfor = \"1h\"\n", "3"
 			case "rate":

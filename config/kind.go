@@ -202,6 +202,25 @@ func period(unit time.Duration, l limit[time.Duration]) kind[time.Duration] {
 	}
 }
 
+// periodOr is a period that may also be a word, which stands for a time that none permits otherwise.
+func periodOr(k kind[time.Duration], word string, value time.Duration) kind[time.Duration] {
+	inner := k.read
+	k.form += fmt.Sprintf(", or %q", word)
+	k.plain = func(d time.Duration) any {
+		if d == value {
+			return word
+		}
+		return FormatDuration(d)
+	}
+	k.read = func(n *tomlfile.Node) (time.Duration, *flaw) {
+		if n.Kind == tomlfile.KindText && n.Text == word {
+			return value, nil
+		}
+		return inner(n)
+	}
+	return k
+}
+
 func plural(unit time.Duration) string {
 	switch unit {
 	case 24 * time.Hour:

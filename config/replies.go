@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/replies"
 	"github.com/posthaste-mta/posthaste/replies/patternfile"
@@ -26,6 +27,7 @@ type ReplyRule struct {
 	Within                     time.Duration
 	Result                     replies.Result
 	Backoff                    time.Duration
+	Suspend                    time.Duration
 	Concurrency                int
 	Rate                       rate.Limits
 	For                        time.Duration
@@ -101,7 +103,7 @@ func allReplyRuleParameters() []parameter[ReplyRule] {
 			"The transports to whose mail the rule applies.",
 			"Set it if kinds of mail need different rules."),
 		define("times", integer(limit[int]{min: 1, max: 10_000}), func(r *ReplyRule) *int { return &r.Times }, 1,
-			"The number of matching replies of one destination, within the time in \"within\", at which backoff and the limits begin.",
+			"The number of matching replies of one destination, within the time in \"within\", at which backoff, the suspension and the limits begin.",
 			"Raise it if a single reply says little."),
 		define("within", span, func(r *ReplyRule) *time.Duration { return &r.Within }, time.Hour,
 			"The time within which the replies in \"times\" must come.",
@@ -113,6 +115,9 @@ func allReplyRuleParameters() []parameter[ReplyRule] {
 		define("backoff", none, func(r *ReplyRule) *time.Duration { return &r.Backoff }, 0,
 			"The time for which no mail is sent to the destination; its mail is deferred.",
 			"Set it if the receiver wants to be left alone, or counts attempts."),
+		define("suspend", periodOr(none, "until-resumed", mail.Indefinitely), func(r *ReplyRule) *time.Duration { return &r.Suspend }, 0,
+			"The time for which the destination is suspended, as by \"posthaste queue suspend\": its mail waits without attempts, and \"posthaste queue resume\" ends it earlier. With until-resumed, nothing else ends it.",
+			"Set it for replies on which a person should look at the cause, such as a block of your address."),
 		define("concurrency", integer(limit[int]{min: 1, max: 1_000_000, zero: "no limit"}), func(r *ReplyRule) *int { return &r.Concurrency }, 0,
 			"The number of connections to the destination at once, for the time in \"for\".",
 			"Set it to 1 or 2 for receivers that say too many connections."),
@@ -149,7 +154,9 @@ func (l *loader) checkReplyRule(t *tomlfile.Table, r *ReplyRule) {
 	switch {
 	case len(r.Receivers)+len(r.Codes)+len(r.Statuses)+len(r.Words)+len(r.Classes) == 0 && r.Text == "":
 		about("class", "this rule has no condition, and would be about every refusal", `add such as class = ["rate-limited"]`)
-	case r.Result == replies.ResultKept && r.Backoff == 0 && !limits:
+	case r.Backoff > 0 && r.Suspend > 0:
+		about("backoff", "a destination that is suspended needs no backoff", "remove one of backoff and suspend")
+	case r.Result == replies.ResultKept && r.Backoff == 0 && r.Suspend == 0 && !limits:
 		about("backoff", "nothing follows from this rule", `add such as backoff = "30m", or result = "permanent"`)
 	case limits && r.For == 0:
 		about("for", "it is not said how long the limits apply", `add such as for = "1h"`)
@@ -163,7 +170,7 @@ func (l *loader) checkReplyRule(t *tomlfile.Table, r *ReplyRule) {
 // rule returns the rule for package replies. Its conditions have been checked.
 func (r *ReplyRule) rule() replies.Rule {
 	one := replies.Rule{Name: r.Name, Transports: r.Transports, Result: r.Result, Times: r.Times, Within: r.Within,
-		Rest: r.Backoff, Concurrency: r.Concurrency, For: r.For}
+		Rest: r.Backoff, Suspend: r.Suspend, Concurrency: r.Concurrency, For: r.For}
 	for _, s := range r.Receivers {
 		one.MX = append(one.MX, patternfile.Receiver(s))
 	}

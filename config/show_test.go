@@ -171,7 +171,7 @@ func samples(p Parameter) []string {
 	}
 	if p.Table == tableReplyRule {
 		switch p.Name {
-		case "concurrency", "for", "class", "backoff":
+		case "concurrency", "for", "class", "backoff", "suspend":
 			return nil // right only together with others
 		case "receiver":
 			return []string{`[".a.example", "MX.b.example"]`}
@@ -512,7 +512,7 @@ func randomFile(rng *rand.Rand) string {
 		case tableReplyRule:
 			to = tableReplyRule + "." + names[rng.IntN(len(names))]
 			if tables[to] == nil {
-				table(to).WriteString("class = \"spam\"\nconcurrency = 3\nfor = \"1h\"\nbackoff = 60\n")
+				table(to).WriteString("class = \"spam\"\nconcurrency = 3\nfor = \"1h\"\n" + []string{"backoff = 60\n", "suspend = \"4h\"\n", "suspend = \"until-resumed\"\n"}[rng.IntN(3)])
 			}
 		case tableDKIM:
 			if p.Name == "domain" || p.Name == "selector" || p.Name == "key" {

@@ -111,6 +111,7 @@ func (d *Driver) commit(ctx context.Context) {
 			n := batch(changes)
 			items = items[:0]
 			var why error
+			d.orders.await(ctx)
 			changed, errs := d.apply(ctx, changes[:n])
 			for i := range changed {
 				if errs != nil && errs[i] != nil {

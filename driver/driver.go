@@ -359,6 +359,9 @@ func (d *Driver) turn(ev qmgr.Event) {
 	d.trace.Event(now, ev)
 	actions := d.core.Step(now, ev)
 	d.trace.Actions(now, actions)
+	if d.hosts.feed.OrdersChanged() {
+		d.changedOrders(nil) // before the mail that is put off for one is (orderSaves.await)
+	}
 	for _, a := range actions {
 		d.perform(a)
 	}

@@ -17,7 +17,7 @@ var ErrUnsaved = errors.New("in force, but not saved")
 // ErrStopping means that an order was not carried out because the driver is stopping.
 var ErrStopping = errors.New("stopping")
 
-// orderSaves is how operators' suspensions get from the owner to the goroutine that saves them. They
+// orderSaves is how suspensions, operators' and those of rules on replies, get from the owner to the goroutine that saves them. They
 // are saved in the order in which they were given.
 type orderSaves struct {
 	mu     sync.Mutex
@@ -25,6 +25,7 @@ type orderSaves struct {
 	wakeup chan struct{} // buffer of one
 	last   chan struct{} // closed when there are no more
 	atRest chan struct{} // closed when saveOrders has returned
+	saving chan struct{} // closed when what is queued or being saved has been tried; nil if nothing is
 
 	unsaved []mail.HostRecord // of earlier saves that have failed; of the goroutine that saves
 }
@@ -38,6 +39,9 @@ type orderSave struct {
 func (s *orderSaves) put(o orderSave) {
 	s.mu.Lock()
 	s.queue = append(s.queue, o)
+	if s.saving == nil {
+		s.saving = make(chan struct{})
+	}
 	s.mu.Unlock()
 	select {
 	case s.wakeup <- struct{}{}:
@@ -51,6 +55,33 @@ func (s *orderSaves) take() []orderSave {
 	taken := s.queue
 	s.queue = nil
 	return taken
+}
+
+// tried notes that what was taken has been saved, or could not be.
+func (s *orderSaves) tried() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 && s.saving != nil {
+		close(s.saving)
+		s.saving = nil
+	}
+}
+
+// await waits until the orders given so far have been saved, or could not be. Mail that was put off
+// because of a suspension must not be on disk before the suspension is: after a crash in
+// between, it would wait for the end of one that nobody knows.
+func (s *orderSaves) await(ctx context.Context) {
+	s.mu.Lock()
+	saving := s.saving
+	s.mu.Unlock()
+	if saving == nil {
+		return
+	}
+	select {
+	case <-saving:
+	case <-s.atRest:
+	case <-ctx.Done():
+	}
 }
 
 // changedOrders has changed suspensions saved. Done, if it is not nil, is answered when they are
@@ -102,6 +133,7 @@ func (d *Driver) saveTaken(ctx context.Context) {
 		d.log.Error("cannot save suspensions; a restart would undo the last orders", "error", err)
 		err = errors.Join(ErrUnsaved, err)
 	}
+	d.orders.tried()
 	for _, o := range taken {
 		if o.done != nil {
 			o.done <- err

@@ -1,6 +1,9 @@
 package mail
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // A Measure is what an operator's rule imposes on a destination because of a reply (package
 // replies). It is decided outside the core, arrives with the result that had the reply, and is
@@ -14,6 +17,9 @@ type Measure struct {
 	Within time.Duration
 	// Rest is the time for which no mail is sent to the destination; 0 means that it goes on.
 	Rest time.Duration
+	// Suspend is the time for which the destination is suspended, as by an operator, who can
+	// resume it earlier; 0 means that it is not. At Indefinitely it has no end.
+	Suspend time.Duration
 	// Concurrency and Rate are limits of the destination for the time For, beside those
 	// that it has: the lower one holds. 0 means that there is none.
 	Concurrency int // connections, or deliveries by an agent
@@ -21,6 +27,9 @@ type Measure struct {
 	RatePer     time.Duration
 	For         time.Duration
 }
+
+// Indefinitely is a time that does not end by itself.
+const Indefinitely time.Duration = math.MaxInt64
 
 // Limits reports whether the measure lowers a limit.
 func (m *Measure) Limits() bool { return m.For > 0 && (m.Concurrency > 0 || m.RateCount > 0) }

@@ -143,7 +143,7 @@ const (
 	NoteReleased                      // the time is over for which the sender had the message kept
 	NoteOverdue                       // the message's unsettled recipients were given up because of its deadline
 	NoteLate                          // the message's deadline has passed, and it goes on; its sender receives a report where NOTIFY allows it
-	NoteSuspended                     // an operator's Suspend; Text says what, who and why, and why it cannot be done; At is the end, 0 if there is none
+	NoteSuspended                     // an operator's Suspend, or a rule's; Text says what, who and why, and why it cannot be done; At is the end, 0 if there is none
 	NoteResumed                       // a suspension has ended; Text says what, who and why
 
 	// NoteKinds is one more than the number of kinds, which begin at 1.

@@ -100,6 +100,9 @@ func (f *HostFeed) Orders(dst []mail.HostRecord) []mail.HostRecord {
 	return dst
 }
 
+// OrdersChanged reports whether Orders would append something.
+func (f *HostFeed) OrdersChanged() bool { return f.orders != nil && f.orders.HasChanged() }
+
 // appendMeasure appends what has become of a measure. One that cannot be saved is forgotten at the
 // next stop, and so is what was saved of it before.
 func appendMeasure(dst []mail.HostRecord, c measure.Change) []mail.HostRecord {

@@ -17,6 +17,10 @@ import (
 // what is demanded is in a table of its own (package measure), whose changes a HostFeed returns
 // and Learned brings back. A queue has a copy of what the table has of it, which keep and
 // recall make the same.
+//
+// A rule may also suspend a destination, as an operator can (suspend.go): its mail is put off
+// without an attempt, an operator sees what is suspended and why, and can resume it. That is an
+// order in the table of orders. It ends with its rule, as all measures do.
 
 // measures are those of one destination.
 type measures struct {
@@ -53,6 +57,9 @@ func (q *Qmgr) measure(d *queue, m *mail.Measure) {
 	if m == nil || d.transport.Name == TransportRetry || d.transport.Name == TransportError || !q.rules.has(m.Rule) {
 		return
 	}
+	if m.Suspend > 0 && q.suspendedQueue(d).until != 0 {
+		return // to what was under way: it neither lengthens the suspension nor counts after it
+	}
 	if d.measures == nil {
 		d.newMeasures()
 	}
@@ -62,6 +69,9 @@ func (q *Qmgr) measure(d *queue, m *mail.Measure) {
 		}
 		if m.Limits() {
 			q.lowerBy(d, m)
+		}
+		if m.Suspend > 0 {
+			q.suspendBy(d, m)
 		}
 	}
 	q.watchSightings(d)
@@ -198,7 +208,7 @@ func (ms *measures) below(l limits) limits {
 
 // measureKey is under which the table has what is demanded of a destination.
 func (d *queue) measureKey() measure.Key {
-	return measure.Key{Scope: measure.Destination, Transport: d.transport.Name, Name: d.name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security}
+	return measure.Key{Scope: measure.Queue, Transport: d.transport.Name, Name: d.name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security}
 }
 
 // keep changes what is demanded of a destination. The caller puts it in force.
@@ -245,7 +255,7 @@ func (q *Qmgr) learnedMeasures(records []mail.HostRecord) {
 			continue
 		}
 		switch ordered := record.Order.Until != 0; {
-		case ordered != (key.Scope != measure.Destination): // not ours
+		case ordered != (key.Scope != measure.Queue): // not ours
 		case ordered:
 			orders = append(orders, measure.Known{Key: key, Record: record})
 		default:
@@ -304,7 +314,7 @@ func (q *Qmgr) deadFrom(t *transport, to way, s *sourceState) bool {
 		return d.dead()
 	}
 	return q.measured.Len() > 0 &&
-		q.measured.Get(measure.Key{Scope: measure.Destination, Transport: t.Name, Name: to.name, Nexthop: to.reach, Source: s.Name, Security: to.security}).Rest.Until > q.now
+		q.measured.Get(measure.Key{Scope: measure.Queue, Transport: t.Name, Name: to.name, Nexthop: to.reach, Source: s.Name, Security: to.security}).Rest.Until > q.now
 }
 
 // endMeasures drops what has ended.
@@ -419,6 +429,7 @@ func (r *ruleNames) leave(m measure.Record) measure.Record {
 // removes a rule does not want it.
 func (q *Qmgr) ruled(names []string) {
 	q.rules = ruleNames{known: true, names: slices.Sorted(slices.Values(names))}
+	q.leaveOrders()
 	for _, k := range q.measured.All() {
 		if now := q.rules.leave(k.Record); now != k.Record {
 			q.measured.Put(k.Key, now)

@@ -332,12 +332,12 @@ func TestTooManyMeasures(t *testing.T) {
 // What was saved is whatever it is. It does not end the program, and what can be used is used.
 func TestDamagedMeasures(t *testing.T) {
 	for _, k := range []measure.Key{
-		{Scope: measure.Destination, Transport: "smtp", Name: "jo@a.test", Nexthop: "a.test"}, // of a program once
-		{Scope: measure.Destination, Transport: "smtp", Name: "a.test", Nexthop: "a.test", Source: "gone"},
-		{Scope: measure.Destination, Transport: "retry", Name: "a.test", Nexthop: "a.test"},
-		{Scope: measure.Destination, Transport: "agents", Name: "a.test", Nexthop: "a.test", Source: "s1"},
-		{Scope: measure.Destination, Transport: "agents", Name: "a.test", Nexthop: "a.test", Security: "verify"},
-		{Scope: measure.Destination},
+		{Scope: measure.Queue, Transport: "smtp", Name: "jo@a.test", Nexthop: "a.test"}, // of a program once
+		{Scope: measure.Queue, Transport: "smtp", Name: "a.test", Nexthop: "a.test", Source: "gone"},
+		{Scope: measure.Queue, Transport: "retry", Name: "a.test", Nexthop: "a.test"},
+		{Scope: measure.Queue, Transport: "agents", Name: "a.test", Nexthop: "a.test", Source: "s1"},
+		{Scope: measure.Queue, Transport: "agents", Name: "a.test", Nexthop: "a.test", Security: "verify"},
+		{Scope: measure.Queue},
 	} {
 		cfg := qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": {Agents: qmgr.AgentsConnections}, "agents": {}, "retry": {}}}
 		cfg.Sources.Sources = []source.Source{{Name: "s1", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}}

@@ -116,6 +116,11 @@ func (c *chaos) rules() {
 			m.Concurrency, m.For = c.r.IntN(4), time.Duration(1+c.r.IntN(600))*time.Second
 			m.RateCount, m.RatePer = c.r.IntN(5), time.Minute
 		}
+		if c.r.Permille(300) {
+			if m.Suspend = mail.Indefinitely; c.r.Permille(700) {
+				m.Suspend = time.Duration(1+c.r.IntN(300)) * time.Second
+			}
+		}
 		return m
 	}
 }
@@ -566,9 +571,9 @@ func (c *chaos) operate() {
 
 // suspend suspends something, for a while or without an end.
 func (c *chaos) suspend() {
-	s := measure.Scopes()[c.r.IntN(6)]
+	s := measure.Scopes()[c.r.IntN(len(measure.Scopes()))]
 	values := map[measure.Scope][]string{measure.Site: {"d1.test", "d3.test", "{mx.test}"}, measure.Domain: {"d0.test", "d1.test", "d2.test"},
-		measure.Transport: {"smtp"}, measure.Source: {"s0", "s1", "s2"}, measure.Tenant: {"t0", "t1"}, measure.Class: {"c0", "c1"}}[s]
+		measure.Destination: {"smtp:d1.test", "smtp:{mx.test}", "smtp:d2.test from s1", "smtp:{mx.test} from s0"}, measure.Transport: {"smtp"}, measure.Source: {"s0", "s1", "s2"}, measure.Tenant: {"t0", "t1"}, measure.Class: {"c0", "c1"}}[s]
 	ev := qmgr.Suspend{Scope: s, Value: values[c.r.IntN(len(values))], By: "jo", Reason: "test"}
 	if c.r.Permille(700) {
 		ev.For = c.r.Between(time.Second, 5*time.Minute)

@@ -106,7 +106,7 @@ func (q *Qmgr) setAside(m *message, recipients []bound) []bound {
 			if m.from != intake.FromRetry { // which wants it tried
 				b.route.Reply = q.lookups.Remembered(b.route.Nexthop, q.now)
 			}
-			if s, is := q.suspension(m, b.route.Transport, foldNexthop(b.route.Nexthop), "", b.recipient.Address); is && b.route.Reply.IsZero() {
+			if s, is := q.suspension(m, b.route.Transport, foldNexthop(b.route.Nexthop), way{}, b.recipient.Address); is && b.route.Reply.IsZero() {
 				q.noteSuspension(m, s)
 				b.route.Reply = s.reply() // and nothing is looked up for it
 			}
@@ -164,7 +164,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 			b.domain = nexthop
 		}
 	}
-	if s, is := q.suspension(m, t.Name, nexthop, reach, b.recipient.Address); is {
+	if s, is := q.suspension(m, t.Name, nexthop, way{name, reach, to.Security}, b.recipient.Address); is {
 		q.noteSuspension(m, s)
 		q.bindSuspended(m, b, s.reply(), mail.Origin{Transport: t.Name, Nexthop: reach, Security: to.Security})
 		return

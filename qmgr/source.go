@@ -137,6 +137,9 @@ type way struct {
 	security    string
 }
 
+// way returns that of a queue's mail.
+func (q *queue) way() way { return way{q.name, q.nexthop, q.security} }
+
 // chooseSource returns from which source a message's mail for a destination is to leave:
 // nil where no pool wants it. A reply says why it can leave from none now.
 //
@@ -153,7 +156,7 @@ func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*
 	var dead bool // one may send but for that
 	mayUse := func(member int, dying bool) bool {
 		s := members[member]
-		if !q.maySend(s) || !q.allows(t, to.name, warmup.Key{Source: s.Name, Site: to.reach}) {
+		if !q.maySend(s, t, to) || !q.allows(t, to.name, warmup.Key{Source: s.Name, Site: to.reach}) {
 			return false
 		}
 		if q.deadFrom(t, to, s) {
@@ -180,11 +183,13 @@ func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*
 	if ok {
 		return members[i], mail.Reply{}
 	}
-	return nil, q.noSource(m, p, to.reach)
+	return nil, q.noSource(m, t, p, to)
 }
 
-// maySend reports whether mail may leave from a source at all.
-func (q *Qmgr) maySend(s *sourceState) bool { return s.up() && q.suspendedSource(s).until == 0 }
+// maySend reports whether mail may leave from a source for a destination at all.
+func (q *Qmgr) maySend(s *sourceState, t *transport, to way) bool {
+	return s.up() && q.suspendedSource(s, t.Name, to).until == 0
+}
 
 // poolOf returns the pool that decides from where a message's mail for a nexthop leaves;
 // nil if none does. Only connections have a source.
@@ -197,13 +202,13 @@ func (q *Qmgr) poolOf(m *message, t *transport, nexthop string) *source.Pool {
 
 // noSource is why mail for a site waits whose pool has no source that can be used. It
 // begins with WarmupPrefix if the site only has to wait for the next day, and is a suspension's if
-// operators have suspended some of them and the others, if there are any, have to wait for the next day.
-func (q *Qmgr) noSource(m *message, p *source.Pool, site string) mail.Reply {
+// some of them are suspended and the others, if there are any, have to wait for the next day.
+func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way) mail.Reply {
 	var down, spent []string
 	var first suspension
 	suspended := 0
 	for _, s := range q.sources.members[p] {
-		of := q.suspendedSource(s)
+		of := q.suspendedSource(s, t.Name, to)
 		if of.until != 0 {
 			q.noteSuspension(m, of)
 			if suspended++; first.until == 0 || of.until < first.until {
@@ -215,7 +220,7 @@ func (q *Qmgr) noSource(m *message, p *source.Pool, site string) mail.Reply {
 		case !s.up():
 			down = append(down, s.Name+": "+s.whyDown())
 		case len(spent) < noSourceMax:
-			spent = append(spent, q.whySpent(warmup.Key{Source: s.Name, Site: site}))
+			spent = append(spent, q.whySpent(warmup.Key{Source: s.Name, Site: to.reach}))
 		}
 	}
 	if suspended > 0 && len(down) == 0 {
@@ -367,7 +372,7 @@ func (q *Qmgr) bindAnew(d *queue) {
 // there is none.
 func (q *Qmgr) bindEntryAnew(e *sched.Entry) {
 	d := queueOf(e.Destination())
-	s, why := q.chooseSource(messageOf(e.Message), d.transport, way{d.name, d.nexthop, d.security}, nexthopOf(e))
+	s, why := q.chooseSource(messageOf(e.Message), d.transport, d.way(), nexthopOf(e))
 	if !why.IsZero() {
 		q.putOff(e, TransportRetry, why)
 		return
@@ -514,7 +519,7 @@ func (q *Qmgr) fits(e *sched.Entry) bool {
 	if p == nil || d.source == nil {
 		return p == nil && d.source == nil
 	}
-	return p.Has(d.source.Name) && q.maySend(d.source) && !q.overbooked(d)
+	return p.Has(d.source.Name) && q.maySend(d.source, d.transport, d.way()) && !q.overbooked(d)
 }
 
 // check checks that addresses have the timers of their states.

@@ -14,15 +14,18 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
-// An operator can suspend a site, a domain, a transport, a source, a tenant or a class. No
-// delivery starts then to, by, from or for what is suspended; what is under way goes on. The
-// orders are in a table of their own (package measure), which is kept over restarts.
+// An operator can suspend a site, a domain, a destination of a transport, a transport, a source, a
+// tenant or a class, and a rule on replies a destination. No delivery starts then to, by, from or for
+// what is suspended; what is under way goes on. The orders are in a table of their own (package
+// measure), which is kept over restarts. A rule's order differs from an operator's only in that it
+// ends if the rule does.
 //
 // Mail that is suspended does not wait in core, where it would take the place of other mail for
 // hours. When an order comes, what waits in core for what it suspends is deferred without an attempt,
 // and so is mail that comes later, when it is bound. So no entry of the scheduler is suspended,
 // and a selection need not ask; without suspensions all this costs a comparison for each recipient
-// that is bound. Mail of a pool whose source is suspended goes to the other sources of the pool.
+// that is bound. Mail of a pool whose source is suspended, altogether or for a destination, goes to
+// the other sources of the pool.
 //
 // The deferral is no attempt, and its due time follows from the suspension, not from the
 // message's age: it is the end of the suspension, or the instant at which the message expires
@@ -36,13 +39,35 @@ import (
 // record of the scope Resumed from the end of a suspension until no message is in core any more
 // that was put off because of one. A core that loads this record makes the scan again.
 
-// SuspensionPrefix begins the reason of mail that is deferred because of an operator's
-// suspension. The scope and the value follow.
-const SuspensionPrefix = "suspended by an operator: "
+// Prefixes begin the reason of mail that is deferred because of a suspension. The scope and the
+// value follow, and of a rule's, behind reasonMark, what the receiver said.
+const (
+	SuspensionPrefix     = "suspended by an operator: "
+	RuleSuspensionPrefix = "suspended by a rule: "
+	reasonMark           = "; "
+)
+
+// Suspended returns the scope and the value, with a space between them, of the suspension for which
+// mail was deferred, by the reason for that, with its code and status or without; false if it was
+// for another reason.
+func Suspended(why string) (what string, is bool) {
+	if len(why) > 4 && why[0] == '4' && why[3] == ' ' { // the code, which depends on what has deferred it
+		why = why[4:]
+	}
+	why = strings.TrimPrefix(why, suspensionStatus.String()+" ")
+	for _, prefix := range [...]string{SuspensionPrefix, RuleSuspensionPrefix} {
+		if what, is := strings.CutPrefix(why, prefix); is {
+			what, _, _ = strings.Cut(what, reasonMark)
+			return what, true
+		}
+	}
+	return "", false
+}
 
 // isSuspension reports whether a reason, with its status or without, is a suspension's.
 func isSuspension(why string) bool {
-	return strings.HasPrefix(strings.TrimPrefix(why, suspensionStatus.String()+" "), SuspensionPrefix)
+	_, is := Suspended(why)
+	return is
 }
 
 // suspensionStatus is "system not accepting network messages" (RFC 3463), as when it is halted by an
@@ -52,9 +77,10 @@ var suspensionStatus = mail.Status{Class: 4, Subject: 3, Detail: 2}
 // suspensions are what operators have suspended.
 type suspensions struct {
 	orders *measure.Table
-	active int                       // suspensions in force
-	has    [measure.Resumed + 1]bool // whether some of a scope are; of Resumed, whether its record is there
-	ended  uint64                    // number of those that have ended, or have been shortened
+	active int                           // suspensions in force
+	ruled  int                           // of these, those of rules on replies
+	has    [measure.Destination + 1]bool // whether some of a scope are; of Resumed, whether its record is there
+	ended  uint64                        // number of those that have ended, or have been shortened
 
 	wanted bool         // a scan is to begin for what they kept
 	next   mail.Instant // when it may
@@ -70,34 +96,61 @@ const resumePause = time.Second
 type suspension struct {
 	key   measure.Key
 	until mail.Instant
+	ruled bool   // a rule's
+	said  string // ruled: what the receiver said
 }
 
 // reply is the reason of mail that it keeps waiting.
 func (s suspension) reply() mail.Reply {
-	return mail.Reply{Code: 451, Status: suspensionStatus, Text: SuspensionPrefix + s.key.Scope.String() + " " + s.key.Name}
+	text := s.key.Scope.String() + " " + s.key.Value()
+	if s.ruled {
+		text = mail.CutText(RuleSuspensionPrefix+text+reasonMark+s.said, mail.ReplyTextMax)
+	} else {
+		text = SuspensionPrefix + text
+	}
+	return mail.Reply{Code: 451, Status: suspensionStatus, Text: text}
 }
 
 // consider makes s the suspension of a value if that lasts longer.
 func (v *suspensions) consider(s *suspension, scope measure.Scope, value string) {
-	if !v.has[scope] || value == "" {
+	if v.has[scope] && value != "" {
+		v.considerKey(s, measure.OrderKey(scope, value))
+	}
+}
+
+func (v *suspensions) considerKey(s *suspension, k measure.Key) {
+	if o := v.orders.Get(k).Order; o.Until > s.until {
+		*s = suspension{key: k, until: o.Until}
+		if s.ruled = o.Rule != ""; s.ruled {
+			s.said = o.Reason
+		}
+	}
+}
+
+// considerWay makes s the suspension of a destination from a source, if that lasts longer; without a
+// source, that from all of them.
+func (v *suspensions) considerWay(s *suspension, transport string, to way, source string) {
+	if !v.has[measure.Destination] {
 		return
 	}
-	k := measure.OrderKey(scope, value)
-	if until := v.orders.Get(k).Order.Until; until > s.until {
-		*s = suspension{k, until}
+	v.considerKey(s, measure.Key{Scope: measure.Destination, Transport: transport, Name: to.name, Nexthop: to.name, Source: source})
+	if to.reach != to.name {
+		v.considerKey(s, measure.Key{Scope: measure.Destination, Transport: transport, Name: to.reach, Nexthop: to.reach, Source: source})
 	}
 }
 
 // suspension returns what keeps a recipient of a message from being delivered by a transport, the
 // one that lasts longest if there are several; false if nothing does. nexthop is that of the
-// route, and reach that of the queue, which may be a site.
-func (q *Qmgr) suspension(m *message, transport, nexthop, reach string, to mail.Address) (s suspension, is bool) {
+// route, and in is the queue, whose nexthop may be a site; the zero way if that is not known yet. What
+// keeps it from one source only is no such thing (suspendedSource).
+func (q *Qmgr) suspension(m *message, transport, nexthop string, in way, to mail.Address) (s suspension, is bool) {
 	v := &q.suspended
 	if v.active == 0 || transport == TransportRetry || transport == TransportError {
 		return s, false
 	}
 	v.consider(&s, measure.Transport, transport)
-	v.consider(&s, measure.Site, reach)
+	v.considerWay(&s, transport, in, "")
+	v.consider(&s, measure.Site, in.reach)
 	v.consider(&s, measure.Site, nexthop)
 	v.consider(&s, measure.Domain, strings.ToLower(to.Domain()))
 	v.consider(&s, measure.Class, m.env.Flow.Class)
@@ -111,13 +164,25 @@ func (q *Qmgr) suspensionOf(e *sched.Entry, to mail.Address) (s suspension, is b
 	if e.Domain == "" && strings.HasPrefix(d.nexthop, "{") { // domains share transactions: it was the recipient's
 		nexthop = strings.ToLower(to.Domain())
 	}
-	return q.suspension(messageOf(e.Message), d.transport.Name, nexthop, d.nexthop, to)
+	return q.suspension(messageOf(e.Message), d.transport.Name, nexthop, d.way(), to)
 }
 
-// suspendedSource returns the suspension of a source; the zero suspension if there is none.
-func (q *Qmgr) suspendedSource(s *sourceState) (of suspension) {
-	if q.suspended.active > 0 {
-		q.suspended.consider(&of, measure.Source, s.name())
+// suspendedSource returns the suspension of a source, altogether or for a destination; the zero
+// suspension if there is none.
+func (q *Qmgr) suspendedSource(s *sourceState, transport string, to way) (of suspension) {
+	if q.suspended.active > 0 && s != nil {
+		q.suspended.consider(&of, measure.Source, s.Name)
+		q.suspended.considerWay(&of, transport, to, s.Name)
+	}
+	return of
+}
+
+// suspendedQueue returns the suspension of a destination, from its source or from all; the zero
+// suspension if there is none.
+func (q *Qmgr) suspendedQueue(d *queue) (of suspension) {
+	q.suspended.considerWay(&of, d.transport.Name, d.way(), "")
+	if d.source != nil {
+		q.suspended.considerWay(&of, d.transport.Name, d.way(), d.source.Name)
 	}
 	return of
 }
@@ -177,21 +242,28 @@ func (q *Qmgr) putOffSuspended(e *sched.Entry) bool {
 func (q *Qmgr) putOffAllSuspended() {
 	for t := range q.ring.All() {
 		for d := range t.destinations() {
-			if d.Waiting == 0 {
-				continue
-			}
-			d.pin()
-			for _, e := range slices.Collect(d.entries()) {
-				switch {
-				case q.putOffSuspended(e):
-				case d.source != nil && !q.maySend(d.source):
-					q.bindEntryAnew(e)
-				}
-			}
-			d.touch()
-			q.unpin(d)
+			q.putOffSuspendedOf(d)
 		}
 	}
+}
+
+// putOffSuspendedOf does so for what waits for a destination.
+func (q *Qmgr) putOffSuspendedOf(d *queue) {
+	if d.Waiting == 0 {
+		return
+	}
+	if !d.pinned { // by the caller of a rule's
+		d.pin()
+		defer q.unpin(d)
+	}
+	for _, e := range slices.Collect(d.entries()) {
+		switch {
+		case q.putOffSuspended(e):
+		case d.source != nil && !q.maySend(d.source, d.transport, d.way()):
+			q.bindEntryAnew(e)
+		}
+	}
+	d.touch()
 }
 
 // suspendedDue is when a message is looked at again whose recipients all wait for suspensions to end.
@@ -239,23 +311,27 @@ func orderKey(s measure.Scope, value string) measure.Key {
 	case measure.Domain:
 		value = strings.ToLower(value)
 	}
-	return measure.OrderKey(s, value)
+	k := measure.OrderKey(s, value)
+	if s == measure.Destination {
+		k.Name = foldNexthop(k.Name)
+		k.Nexthop = k.Name
+	}
+	return k
 }
 
 // suspend carries out an operator's order. What is suspended already is so for the new time and reason.
 func (q *Qmgr) suspend(ev Suspend) {
 	v, k := &q.suspended, orderKey(ev.Scope, ev.Value)
 	was := v.orders.Get(k).Order
-	note := Note{Kind: NoteSuspended, Text: orderText(k, ev.By, ev.Reason)}
+	note := orderNote(NoteSuspended, k, measure.Order{By: ev.By, Reason: ev.Reason})
 	switch {
-	case !slices.Contains(measure.Scopes(), ev.Scope), ev.Value == "", k.Scope == measure.Transport && (k.Name == TransportRetry || k.Name == TransportError):
+	case !slices.Contains(measure.Scopes(), ev.Scope), !suspendable(k):
 		note.Text += ": cannot be suspended"
-	case was.Until == 0 && v.active >= measure.OrderLimit:
-		note.Text += fmt.Sprintf(": refused, because %d suspensions are in force, which is the limit", v.active)
+	case (was.Until == 0 || was.Rule != "") && v.active-v.ruled >= measure.OrderLimit:
+		note.Text += fmt.Sprintf(": refused, because %d suspensions are in force, which is the limit", v.active-v.ruled)
 	default:
-		until := mail.Never
-		if ev.For > 0 && q.now.Add(ev.For) < mail.Never-mail.Instant(time.Hour) {
-			until = intake.MarkFrom(q.now.Add(ev.For))
+		until := q.suspensionEnd(ev.For)
+		if until != mail.Never {
 			note.At = until
 		}
 		v.orders.Put(k, measure.Record{Order: measure.Order{By: ev.By, Reason: ev.Reason, Since: q.now, Until: until}})
@@ -268,10 +344,88 @@ func (q *Qmgr) suspend(ev Suspend) {
 	q.emit(note)
 }
 
+// suspendable reports whether what a key is for can be suspended.
+func suspendable(k measure.Key) bool {
+	of := k.Transport
+	switch k.Scope {
+	case measure.Transport:
+		of = k.Name
+	case measure.Destination:
+		if k.Transport == "" {
+			return false
+		}
+	}
+	return k.Name != "" && of != TransportRetry && of != TransportError
+}
+
+// suspensionEnd returns when a suspension that begins now ends; mail.Never if it does not.
+func (q *Qmgr) suspensionEnd(after time.Duration) mail.Instant {
+	if after <= 0 || q.now.Add(after) >= mail.Never-mail.Instant(time.Hour) {
+		return mail.Never
+	}
+	return intake.MarkFrom(q.now.Add(after))
+}
+
+// suspendBy suspends a destination because of a rule. If rules have suspended as many as they
+// may, it rests: for the same time, but no longer than maxRestInstead.
+func (q *Qmgr) suspendBy(d *queue, m *mail.Measure) {
+	v := &q.suspended
+	if v.ruled >= measure.OrderLimit {
+		q.restBy(d, &mail.Measure{Rule: m.Rule, Reply: m.Reply, Rest: min(m.Suspend, maxRestInstead)})
+		return
+	}
+	k := measure.Key{Scope: measure.Destination, Transport: d.transport.Name, Name: d.name, Nexthop: d.name, Source: d.source.name()}
+	o := measure.Order{Rule: m.Rule, Reason: m.Reply.Lines(), Since: q.now, Until: q.suspensionEnd(m.Suspend)}
+	v.orders.Put(k, measure.Record{Order: o})
+	v.recount()
+	q.counts.RuleSuspensions++
+	note := orderNote(NoteSuspended, k, o)
+	if o.Until != mail.Never {
+		note.At = o.Until
+	}
+	q.emit(note)
+	for other := range d.transport.destinations() {
+		if other.name == d.name || other.nexthop == d.name {
+			q.putOffSuspendedOf(other)
+		}
+	}
+}
+
+// maxRestInstead is how long a destination rests at most that can only be suspended until somebody
+// resumes it, and cannot be suspended.
+const maxRestInstead = 24 * time.Hour
+
+// leaveOrders ends the suspensions of rules that there are not any more.
+func (q *Qmgr) leaveOrders() {
+	v := &q.suspended
+	if v.ruled == 0 {
+		return
+	}
+	for _, k := range v.orders.All() {
+		if o := k.Record.Order; o.Rule != "" && !q.rules.has(o.Rule) {
+			v.orders.Put(k.Key, measure.Record{})
+			note := orderNote(NoteResumed, k.Key, o)
+			note.Text += ": there is no such rule any more"
+			q.emit(note)
+			q.unsuspended()
+		}
+	}
+	v.recount()
+}
+
+// orderNote is a note about a suspension of a rule, or of a destination.
+func orderNote(kind NoteKind, k measure.Key, o measure.Order) Note {
+	n := Note{Kind: kind, Text: orderText(k, o)}
+	if k.Scope == measure.Destination {
+		n.Transport, n.Nexthop, n.Source = k.Transport, k.Nexthop, k.Source
+	}
+	return n
+}
+
 // revoke carries out an operator's order that ends a suspension.
 func (q *Qmgr) revoke(ev Resume) {
 	v, k := &q.suspended, orderKey(ev.Scope, ev.Value)
-	note := Note{Kind: NoteResumed, Text: orderText(k, ev.By, ev.Reason)}
+	note := orderNote(NoteResumed, k, measure.Order{By: ev.By, Reason: ev.Reason})
 	if v.orders.Get(k).Order.Until == 0 || k.Scope == measure.Resumed {
 		note.Text += ": is not suspended"
 	} else {
@@ -283,13 +437,16 @@ func (q *Qmgr) revoke(ev Resume) {
 }
 
 // orderText describes an order.
-func orderText(k measure.Key, by, reason string) string {
-	text := k.Scope.String() + " " + k.Name
-	if by != "" {
-		text += " by " + by
+func orderText(k measure.Key, o measure.Order) string {
+	text := k.Scope.String() + " " + k.Value()
+	switch {
+	case o.Rule != "":
+		text += " by rule " + o.Rule
+	case o.By != "":
+		text += " by " + o.By
 	}
-	if reason != "" {
-		text += ": " + reason
+	if o.Reason != "" {
+		text += ": " + strings.ReplaceAll(o.Reason, "\n", " / ")
 	}
 	return text
 }
@@ -308,7 +465,7 @@ func (q *Qmgr) unsuspended() {
 func (q *Qmgr) reconsiderSuspended(cfg *Config) {
 	was, now := &q.cfg.Backoff, &cfg.Backoff
 	lifetimes := now.MaximalQueueLifetime != was.MaximalQueueLifetime || now.BounceQueueLifetime != was.BounceQueueLifetime || now.DelayWarningTime != was.DelayWarningTime
-	if q.suspended.active > 0 && lifetimes || q.suspended.has[measure.Source] && !cfg.Sources.Equal(q.cfg.Sources) {
+	if q.suspended.active > 0 && lifetimes || (q.suspended.has[measure.Source] || q.suspended.has[measure.Destination]) && !cfg.Sources.Equal(q.cfg.Sources) {
 		q.unsuspended()
 		q.suspended.recount()
 	}
@@ -316,7 +473,7 @@ func (q *Qmgr) reconsiderSuspended(cfg *Config) {
 
 // rerouteSuspended has mail looked at again that waits because of where it was routed.
 func (q *Qmgr) rerouteSuspended() {
-	if v := &q.suspended; v.has[measure.Site] || v.has[measure.Transport] || v.has[measure.Source] {
+	if v := &q.suspended; v.has[measure.Site] || v.has[measure.Destination] || v.has[measure.Transport] || v.has[measure.Source] {
 		q.unsuspended()
 		v.recount()
 	}
@@ -325,10 +482,13 @@ func (q *Qmgr) rerouteSuspended() {
 // recount brings up to date which scopes have suspensions. It is called after each change of the table.
 func (v *suspensions) recount() {
 	clear(v.has[:])
-	v.active = 0
+	v.active, v.ruled = 0, 0
 	for _, k := range v.orders.All() {
 		if v.has[k.Key.Scope] = true; k.Key.Scope != measure.Resumed {
 			v.active++
+		}
+		if k.Record.Order.Rule != "" {
+			v.ruled++
 		}
 	}
 }
@@ -339,7 +499,9 @@ func (q *Qmgr) endSuspensions() {
 	for k, was, ok := v.orders.End(q.now); ok; k, was, ok = v.orders.End(q.now) {
 		v.ended++
 		v.recount()
-		q.emit(Note{Kind: NoteResumed, Text: orderText(k, was.Order.By, was.Order.Reason) + ": its time is over"})
+		note := orderNote(NoteResumed, k, was.Order)
+		note.Text += ": its time is over"
+		q.emit(note)
 	}
 }
 
@@ -411,6 +573,7 @@ func (q *Qmgr) learnedOrders(known []measure.Known) {
 		}
 	}
 	v.recount()
+	q.leaveOrders()
 	if len(taken) > 0 {
 		q.putOffAllSuspended()
 	}
@@ -428,7 +591,7 @@ func (q *Qmgr) Suspensions() []SuspensionView {
 	var all []SuspensionView
 	for _, k := range q.suspended.orders.All() {
 		if k.Key.Scope != measure.Resumed {
-			all = append(all, SuspensionView{k.Key.Scope, k.Key.Name, k.Record.Order})
+			all = append(all, SuspensionView{k.Key.Scope, k.Key.Value(), k.Record.Order})
 		}
 	}
 	return all
@@ -438,7 +601,7 @@ func (q *Qmgr) Suspensions() []SuspensionView {
 func (q *Qmgr) Suspension(scope measure.Scope, value string) SuspensionView {
 	k := orderKey(scope, value)
 	if r := q.suspended.orders.Get(k); r.Order.Until != 0 {
-		return SuspensionView{k.Scope, k.Name, r.Order}
+		return SuspensionView{k.Scope, k.Value(), r.Order}
 	}
 	return SuspensionView{}
 }
@@ -447,8 +610,20 @@ func (q *Qmgr) Suspension(scope measure.Scope, value string) SuspensionView {
 // flow of mail in core, for a warning about a mistyped value. It takes time in
 // proportion to what is in core.
 func (q *Qmgr) Known(scope measure.Scope, value string) bool {
-	value = orderKey(scope, value).Name
+	k := orderKey(scope, value)
+	value = k.Name
 	switch scope {
+	case measure.Destination:
+		t := q.transports[k.Transport]
+		if t == nil || k.Source != "" && q.sources.byName[k.Source] == nil {
+			return false
+		}
+		for d := range t.destinations() {
+			if d.name == value || d.nexthop == value {
+				return true
+			}
+		}
+		return false
 	case measure.Transport:
 		_, configured := q.cfg.Transports[value]
 		return configured || q.transports[value] != nil
@@ -495,7 +670,7 @@ func (q *Qmgr) checkSuspensions() {
 	v.orders.Check()
 	was := *v
 	v.recount()
-	assert.That(was.active == v.active && was.has == v.has, "%d suspensions in force, counted %d", v.active, was.active)
+	assert.That(was.active == v.active && was.ruled == v.ruled && was.has == v.has, "%d suspensions in force, %d of rules, counted %d and %d", v.active, v.ruled, was.active, was.ruled)
 	assert.That(v.has[measure.Resumed] || !v.wanted && !q.admission.UnderWay(ScanResume), "a scan for resumed mail is not remembered")
 	for _, m := range q.messages { //archtest:anyorder a sum
 		if m.rested {
@@ -513,7 +688,7 @@ func (q *Qmgr) checkSuspensions() {
 					s, is := q.suspensionOf(e, r.Address)
 					assert.That(!is, "%v waits for %s:%s, and %v is suspended", messageOf(e.Message).ID, t.Name, d.nexthop, s.key)
 				}
-				assert.That(d.source == nil || q.suspendedSource(d.source).until == 0, "%v waits for source %s, which is suspended", messageOf(e.Message).ID, d.source.name())
+				assert.That(q.suspendedSource(d.source, t.Name, d.way()).until == 0, "%v waits for %s:%s from source %s, which is suspended", messageOf(e.Message).ID, t.Name, d.nexthop, d.source.name())
 			}
 		}
 	}

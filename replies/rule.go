@@ -37,6 +37,9 @@ type Rule struct {
 	Within time.Duration
 	// Rest is the time for which the destination is not used, 0 if it is.
 	Rest time.Duration
+	// Suspend is the time for which the destination is suspended, 0 if it is not; at
+	// mail.Indefinitely, until an operator resumes it.
+	Suspend time.Duration
 	// Concurrency, and RateCount messages in each RatePer, are limits of the destination for
 	// the time For; 0 means that there is none.
 	Concurrency int
@@ -48,8 +51,8 @@ type Rule struct {
 // measure returns what the rule demands for the destination because of a reply; nil if
 // it demands nothing.
 func (r *Rule) measure(reply *mail.Reply) *mail.Measure {
-	m := &mail.Measure{Rule: r.Name, Reply: *reply, Times: r.Times, Within: r.Within, Rest: r.Rest, Concurrency: r.Concurrency, RateCount: r.RateCount, RatePer: r.RatePer, For: r.For}
-	if m.Rest == 0 && !m.Limits() {
+	m := &mail.Measure{Rule: r.Name, Reply: *reply, Times: r.Times, Within: r.Within, Rest: r.Rest, Suspend: r.Suspend, Concurrency: r.Concurrency, RateCount: r.RateCount, RatePer: r.RatePer, For: r.For}
+	if m.Rest == 0 && m.Suspend == 0 && !m.Limits() {
 		return nil
 	}
 	return m

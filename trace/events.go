@@ -20,7 +20,7 @@ var (
 	closeReasons = wordsUpTo(mail.CloseWrong)
 	proofs       = wordsUpTo(mail.ProofExecutes)
 	troubleWords = wordsUpTo(qmgr.TroubleTemporary)
-	scopeWords   = wordsUpTo(measure.Resumed)
+	scopeWords   = wordsUpTo(measure.Destination)
 )
 
 // eventKinds has the most frequent ones first.

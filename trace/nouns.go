@@ -175,6 +175,7 @@ func (c *codec) measure(v **mail.Measure) {
 	number(c, "times", &m.Times)
 	c.duration("within", &m.Within)
 	c.duration("rest", &m.Rest)
+	c.duration("suspend", &m.Suspend)
 	number(c, "concurrency", &m.Concurrency)
 	number(c, "rate", &m.RateCount)
 	c.duration("per", &m.RatePer)

@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -12,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -134,6 +138,99 @@ backoff = "1h"
 		}
 	}
 	t.Errorf("no destination rests: %+v", list)
+}
+
+// A rule suspends a destination until an operator resumes it: what comes later is not tried, over a restart
+// too, and each view says why, in the receiver's words. After the resume it goes at once.
+func TestRuleSuspends(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("0123456789 abcde ", 200) // beyond all limits but that of a reply
+	var open atomic.Bool
+	var tried atomic.Int64
+	to := refuser(t, func(string) string {
+		if open.Load() {
+			return "550 5.1.1 delivered enough"
+		}
+		tried.Add(1)
+		return "554-5.7.1 your address is blocked\r\n554-5.7.1 " + long + "\r\n554 5.7.1 write to us"
+	})
+	dir := t.TempDir()
+	table := `
+minimal_backoff_time = "1s"
+[reply_rule.blocked]
+code = "554"
+words = ["write to us"]
+result = "temporary"
+suspend = "until-resumed"
+` + routes("blocked.test", to)
+	r := start(t, dir, table)
+	r.feed(letter("<1>", "a@blocked.test"))
+	r.until("it is suspended", func() bool { return strings.Contains(r.log.tail(1<<20), "msg=suspended") })
+	site := r.suspensions()[0].Value
+	words := "554 5.7.1 your address is blocked\n" + long + "\nwrite to us"
+	check := func(r *rig) {
+		t.Helper()
+		list := r.suspensions()
+		if len(list) != 1 || list[0].Scope != "destination" || !strings.HasPrefix(list[0].Value, "smtp:") || list[0].Rule != "blocked" || list[0].By != "rule blocked" || list[0].Reason != words || list[0].Until != nil {
+			t.Fatalf("suspended: %+v", list)
+		}
+		r.feed(letter("<2>", "b@blocked.test"))
+		r.until("it is put off", func() bool {
+			return strings.Contains(r.asks("/v1/messages"), `"wait":"suspended"`)
+		})
+		for path, want := range map[string]string{
+			"/v1/messages": "is suspended by rule blocked: 554 5.7.1 your address is blocked / " + long + " / write to us",
+			"/v1/explain?destination=" + url.QueryEscape(site): "is suspended by rule blocked: 554 5.7.1",
+			"/v1/destinations": `"rule":"blocked"`,
+		} {
+			if got := r.asks(path); !strings.Contains(got, want) {
+				t.Errorf("%s: no %q in\n%s", path, want, got)
+			}
+		}
+		if n := tried.Load(); n != 1 {
+			t.Errorf("%d recipients were offered to a receiver that is suspended", n)
+		}
+	}
+	check(r)
+	line := ""
+	for text := range strings.SplitSeq(r.log.tail(1<<20), "\n") {
+		if strings.Contains(text, "msg=suspended") {
+			line = text
+		}
+	}
+	if !strings.Contains(line, "by rule blocked: 554 5.7.1 your address is blocked / "+long+" / write to us") {
+		t.Errorf("the log says %s", line)
+	}
+	r.end()
+	r = start(t, dir, table)
+	check(r)
+	open.Store(true)
+	if _, err := r.d.driver.Resume(t.Context(), qmgr.Resume{Scope: measure.Destination, Value: site, By: "jo"}); err != nil {
+		t.Fatal(err)
+	}
+	r.until("all that waited goes at once", func() bool {
+		text := r.log.tail(1 << 20)
+		return strings.Count(text, "delivered enough") >= 2 && strings.Contains(text, "msg=resumed")
+	})
+	if list := r.suspensions(); len(list) != 0 {
+		t.Errorf("suspended after the resume: %+v", list)
+	}
+}
+
+// get returns what the administration answers.
+func (r *rig) asks(path string) string {
+	w := httptest.NewRecorder()
+	r.d.admin.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	return w.Body.String()
+}
+
+func (r *rig) suspensions() []admin.Suspension {
+	r.t.Helper()
+	var page admin.SuspensionPage
+	if err := json.Unmarshal([]byte(r.asks("/v1/suspensions")), &page); err != nil {
+		r.t.Fatal(err)
+	}
+	return page.Suspensions
 }
 
 // B-141: a receiver that refuses all mail for good because of the address that it comes from. With the

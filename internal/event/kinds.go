@@ -150,7 +150,7 @@ var kinds = []Kind{
 		{"messages", Integer, false, "The number of messages that one request was for."},
 		{"first", Text, false, "The first of them."},
 		{"deferred", Integer, false, "Of `flush`: the number of deferred messages."},
-		{"scope", Text, false, "Of `suspend` and `resume`: `site`, `domain`, `transport`, `source`, `tenant` or `class`."},
+		{"scope", Text, false, "Of `suspend` and `resume`: `site`, `domain`, `destination`, `transport`, `source`, `tenant` or `class`."},
 		{"value", Text, false, "Of the same: which one."},
 		{"for", Text, false, "Of `suspend`: for how long, as it was ordered; empty without an end."},
 		{"source", Text, false, "Of `warmup`: the source."},
@@ -158,9 +158,11 @@ var kinds = []Kind{
 		{"order", Text, false, "Of `warmup`: what is changed."},
 		{"day", Integer, false, "Of `warmup`: the day."},
 	}},
-	{"suspended", "info", "Deliveries are suspended by an operator's order.", []Field{
-		{"reason", Text, true, "What, who and why."}, {"next", Time, false, "Until when; absent without an end."}}},
-	{"resumed", "info", "A suspension has ended.", []Field{{"reason", Text, true, "What, who and why."}}},
+	{"suspended", "info", "Deliveries are suspended by the order of an operator or a rule on replies.", []Field{
+		{"reason", Text, true, "What, who and why."}, {"next", Time, false, "Until when; absent without an end."},
+		{"transport", Text, false, "Of a destination: its transport."}, {"nexthop", Text, false, "Of a destination: its nexthop."}, {"source", Text, false, "Of a destination: the source, if it is suspended from one only."}}},
+	{"resumed", "info", "A suspension has ended.", []Field{{"reason", Text, true, "What, who and why."},
+		{"transport", Text, false, "Of a destination: its transport."}, {"nexthop", Text, false, "Of a destination: its nexthop."}, {"source", Text, false, "Of a destination: the source, if it was suspended from one only."}}},
 	{"dead", "warn", "A destination or a transport is not tried for a while.", ofDestination(fieldReason)},
 	{"alive", "info", "It is tried again.", ofDestination(fieldReason)},
 	{"rule", "info", "A rule on replies has a destination rest, or lowers its limits.", ofDestination(Field{"next", Time, false, "Until when."}, fieldReason)},

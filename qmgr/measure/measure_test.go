@@ -16,7 +16,7 @@ import (
 func at(d time.Duration) mail.Instant { return mail.Instant(1e18).Add(d) }
 
 func to(nexthop string) Key {
-	return Key{Scope: Destination, Transport: "smtp", Name: nexthop, Nexthop: nexthop}
+	return Key{Scope: Queue, Transport: "smtp", Name: nexthop, Nexthop: nexthop}
 }
 
 func rest(since, until time.Duration) Record {
@@ -38,7 +38,9 @@ func TestSavedAndRead(t *testing.T) {
 	both.Lower = lower(time.Second, time.Minute).Lower
 	forever := rest(0, time.Hour)
 	forever.Rest.Until = mail.Never
-	for _, r := range []Record{order(0, time.Hour), {Order: Order{Since: 1, Until: mail.Never}}, rest(0, 6*time.Hour), lower(0, time.Hour), both, forever, {Lower: Lowering{Rule: "r", Since: 1, Until: 2, Concurrency: 1}}} {
+	ruled := order(0, time.Hour)
+	ruled.Order.By, ruled.Order.Rule = "", "slow"
+	for _, r := range []Record{ruled, order(0, time.Hour), {Order: Order{Since: 1, Until: mail.Never}}, rest(0, 6*time.Hour), lower(0, time.Hour), both, forever, {Lower: Lowering{Rule: "r", Since: 1, Until: 2, Concurrency: 1}}} {
 		b, ok := AppendRecord(nil, r)
 		if !ok {
 			t.Fatalf("%+v cannot be saved", r)
@@ -47,7 +49,7 @@ func TestSavedAndRead(t *testing.T) {
 			t.Errorf("%s is read as %+v, %v", b, again, err)
 		}
 	}
-	for _, k := range []Key{to("a.test"), {Destination, "pipe", "jo@a.test", "a.test", "", ""}, {Destination, "smtp", "{mx1,mx2;mx3}", "{mx1,mx2;mx3}", "mta7", "verify"}, {Destination, "t", "", "", "", ""}, OrderKey(Tenant, "jo"), OrderKey(Class, "bulk"), {Scope: Resumed}} {
+	for _, k := range []Key{to("a.test"), {Queue, "pipe", "jo@a.test", "a.test", "", ""}, {Queue, "smtp", "{mx1,mx2;mx3}", "{mx1,mx2;mx3}", "mta7", "verify"}, {Queue, "t", "", "", "", ""}, OrderKey(Tenant, "jo"), OrderKey(Class, "bulk"), {Scope: Resumed}, OrderKey(Destination, "smtp:{mx1,mx2;mx3}"), OrderKey(Destination, "smtp:a.test from mta7")} {
 		b, ok := AppendKey([]byte("before"), k)
 		if !ok {
 			t.Fatalf("%+v cannot be saved", k)
@@ -68,7 +70,7 @@ func TestForm(t *testing.T) {
 	if string(b) != want {
 		t.Errorf("a record is saved as\n%s, want\n%s", b, want)
 	}
-	k, _ := AppendKey(nil, Key{Destination, "smtp", "a.test", "a.test", "mta7", "verify"})
+	k, _ := AppendKey(nil, Key{Queue, "smtp", "a.test", "a.test", "mta7", "verify"})
 	if want := "\x00\x00\x01smtp\x00a.test\x00\x00mta7\x00verify\x00"; string(k) != want {
 		t.Errorf("a key is saved as %q, want %q", k, want)
 	}
@@ -83,11 +85,23 @@ func TestFormOfOrders(t *testing.T) {
 	for i, word := range []string{"site", "domain", "transport", "source", "tenant", "class"} {
 		s, ok := ParseScope(word)
 		k, _ := AppendKey(nil, OrderKey(s, "x"))
-		if want := "\x00\x00" + string(rune(2+i)) + "\x00x\x00\x00\x00\x00"; !ok || string(k) != want || s.String() != word || Scopes()[i] != s {
+		if want := "\x00\x00" + string(rune(2+i)) + "\x00x\x00\x00\x00\x00"; !ok || string(k) != want || s.String() != word || !slices.Contains(Scopes(), s) {
 			t.Errorf("%s is scope %v, and saved as %q, want %q", word, s, k, want)
 		}
 	}
-	for _, word := range []string{"", "destination", "resumed"} {
+	ruled := order(0, time.Hour)
+	ruled.Order.By, ruled.Order.Rule = "", "slow"
+	b, _ = AppendRecord(nil, ruled)
+	if want := `1 ruled 1000000000000000000 1000003600000000000 "slow" "the receiver \"asked\""`; string(b) != want {
+		t.Errorf("an order of a rule is saved as\n%s, want\n%s", b, want)
+	}
+	for value, want := range map[string]string{"smtp:a.test": "\x00\x00\tsmtp\x00a.test\x00\x00\x00\x00", "smtp:[::1]:25 from mta7": "\x00\x00\tsmtp\x00[::1]:25\x00\x00mta7\x00\x00"} {
+		k, _ := AppendKey(nil, OrderKey(Destination, value))
+		if again, err := ParseKey(k); string(k) != want || err != nil || again.Value() != value {
+			t.Errorf("destination %s is saved as %q, want %q, and read as %q, %v", value, k, want, again.Value(), err)
+		}
+	}
+	for _, word := range []string{"", "queue", "resumed"} {
 		if s, ok := ParseScope(word); ok {
 			t.Errorf("%q is the scope %v", word, s)
 		}
@@ -97,32 +111,45 @@ func TestFormOfOrders(t *testing.T) {
 // What cannot be saved is not saved in part.
 func TestTooLong(t *testing.T) {
 	long := strings.Repeat("x", KeyMax)
-	for _, k := range []Key{{Destination, "smtp", long, long, "", ""}, {Destination, "sm\x00tp", "a", "a", "", ""}, {Destination, "smtp", "name", "", "", ""}} {
+	for _, k := range []Key{{Queue, "smtp", long, long, "", ""}, {Queue, "sm\x00tp", "a", "a", "", ""}, {Queue, "smtp", "name", "", "", ""}} {
 		if b, ok := AppendKey([]byte("b"), k); ok || string(b) != "b" {
 			t.Errorf("a key of %d bytes is saved as %.40q", len(k.Name), b)
 		}
 	}
 	r := rest(0, time.Hour)
-	r.Rest.Rule = long
+	r.Rest.Rule = strings.Repeat("x", RecordMax)
 	if b, ok := AppendRecord([]byte("b"), r); ok || string(b) != "b" {
 		t.Errorf("a long rule is saved as %.40q", b)
 	}
 }
 
-// Receivers send up to 4 KB. As much is kept as an operator needs to see, so that many
-// records do not take much.
-func TestReasonIsCut(t *testing.T) {
+// Receivers send up to 4 KB, all of which is kept and saved, whatever it takes to quote it. What
+// would be more is cut, so that the memory for many records is bounded.
+func TestReasonIsWhole(t *testing.T) {
+	for _, text := range []string{strings.Repeat("é", mail.ReplyTextMax/2), strings.Repeat("\n", mail.ReplyTextMax), strings.Repeat("\U000e0001", mail.ReplyTextMax/4)} {
+		table, orders := New(), NewOrders()
+		r, o := rest(0, time.Hour), order(0, time.Hour)
+		r.Rest.Reason.Text = text
+		r.Rest.Reason.Code, r.Rest.Reason.Status = 599, mail.Status{Class: 5, Subject: 999, Detail: 999}
+		o.Order.By, o.Order.Rule, o.Order.Reason = "", "slow", r.Rest.Reason.Lines()
+		table.Put(to("a.test"), r)
+		orders.Put(OrderKey(Site, "a.test"), o)
+		for _, c := range []struct{ got, want Record }{{table.Get(to("a.test")), r}, {orders.Get(OrderKey(Site, "a.test")), o}} {
+			b, ok := AppendRecord(nil, c.got)
+			if again, err := ParseRecord(b); c.got != c.want || !ok || err != nil || again != c.want {
+				t.Errorf("of %d bytes, %d are kept, and %d are saved (%t), and read: %v", len(text), max(len(c.got.Rest.Reason.Text), len(c.got.Order.Reason)), len(b), ok, err)
+			}
+		}
+	}
 	table := New()
 	r := rest(0, time.Hour)
-	r.Rest.Reason.Text, r.Rest.Reason.By = strings.Repeat("é", 2000), strings.Repeat("m", 2000)
+	r.Rest.Reason.Text, r.Rest.Reason.By = strings.Repeat("é", 3000), strings.Repeat("m", 2000)
+	r.Order = order(0, time.Hour).Order
+	r.Order.Reason = r.Rest.Reason.Text
 	table.Put(to("a.test"), r)
-	got := table.Get(to("a.test")).Rest.Reason
-	if len(got.Text) > reasonMax || len(got.By) > byMax || len(got.Text) < reasonMax-10 {
-		t.Errorf("%d bytes of the text and %d of the host are kept", len(got.Text), len(got.By))
-	}
-	b, _ := AppendRecord(nil, table.Get(to("a.test")))
-	if again, err := ParseRecord(b); err != nil || again != table.Get(to("a.test")) {
-		t.Errorf("%s is read as %+v, %v", b, again, err)
+	got := table.Get(to("a.test"))
+	if len(got.Rest.Reason.Text) > reasonMax || len(got.Rest.Reason.By) > byMax || len(got.Order.Reason) > ReasonMax {
+		t.Errorf("%d and %d bytes of the text and %d of the host are kept", len(got.Rest.Reason.Text), len(got.Order.Reason), len(got.Rest.Reason.By))
 	}
 }
 
@@ -326,7 +353,7 @@ func TestGoneIsBounded(t *testing.T) {
 func FuzzSaved(f *testing.F) {
 	r := rest(0, time.Hour)
 	r.Lower = lower(0, time.Hour).Lower
-	key, _ := AppendKey(nil, Key{Destination, "smtp", "jo@a.test", "a.test", "mta7", "verify"})
+	key, _ := AppendKey(nil, Key{Queue, "smtp", "jo@a.test", "a.test", "mta7", "verify"})
 	value, _ := AppendRecord(nil, r)
 	f.Add(key, value)
 	f.Add([]byte("\x00\x00\x01a\x00b\x00\x00\x00\x00"), []byte(`1 lower 5 7 1 0 0 "r"`))
@@ -368,7 +395,7 @@ func BenchmarkGet(b *testing.B) {
 	keys := make([]Key, 2*Limit)
 	for i := range keys {
 		name := fmt.Sprintf("{mx1.d%d.example.net,mx2.d%d.example.net}", i, i)
-		keys[i] = Key{Scope: Destination, Transport: "smtp", Name: name, Nexthop: name, Source: "mta1"}
+		keys[i] = Key{Scope: Queue, Transport: "smtp", Name: name, Nexthop: name, Source: "mta1"}
 		if i%2 == 0 {
 			table.Put(keys[i], rest(0, time.Hour))
 		}

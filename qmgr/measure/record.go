@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"strings"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -10,9 +11,9 @@ import (
 type Scope uint8
 
 const (
-	// Destination: one queue, which is what one transport has for one nexthop from one source
-	// with one demand of security.
-	Destination Scope = iota + 1
+	// Queue: what one transport has for one nexthop from one source with one demand of
+	// security, of which rules on replies demand rests and lower limits.
+	Queue Scope = iota + 1
 	// What operators suspend: a nexthop or a set of MX hosts, the domain of a recipient's
 	// address, a transport, a source address by its name, a tenant in any class, and a class.
 	Site
@@ -22,16 +23,19 @@ const (
 	Tenant
 	Class
 	Resumed // mail has to be found that a suspension kept waiting
+	// Destination: all queues of a transport for a nexthop, from one source or from any. Rules
+	// suspend it, and operators may.
+	Destination
 	scopes
 )
 
-var scopeWords = [scopes]string{Destination: "destination", Site: "site", Domain: "domain", Transport: "transport", Source: "source", Tenant: "tenant", Class: "class", Resumed: "resumed"}
+var scopeWords = [scopes]string{Queue: "queue", Site: "site", Domain: "domain", Transport: "transport", Source: "source", Tenant: "tenant", Class: "class", Resumed: "resumed", Destination: "destination"}
 
 // String returns the word that commands and views show.
 func (s Scope) String() string { return scopeWords[s] }
 
 // Scopes returns those that operators can suspend, in their order.
-func Scopes() []Scope { return []Scope{Site, Domain, Transport, Source, Tenant, Class} }
+func Scopes() []Scope { return []Scope{Site, Domain, Destination, Transport, Source, Tenant, Class} }
 
 // ParseScope reads the word of a scope that operators can suspend; false if there is none.
 func ParseScope(word string) (Scope, bool) {
@@ -46,27 +50,61 @@ func ParseScope(word string) (Scope, bool) {
 // A Key identifies the mail to which a measure applies.
 type Key struct {
 	Scope Scope
-	// Of a Destination: its transport, its name among the queues of that and its nexthop, which
+	// Of a Queue: its transport, its name among the queues of that and its nexthop, which
 	// differ where each recipient has a queue, its source and its demand of security. The
-	// last two may be empty.
+	// last two may be empty. A Destination has a transport, a name and, unless it is
+	// suspended from all sources, a source.
 	Transport, Name, Nexthop, Source, Security string
 }
 
-// OrderKey returns the key of what an operator suspends, whose value is in Name and Nexthop.
-func OrderKey(s Scope, value string) Key { return Key{Scope: s, Name: value, Nexthop: value} }
+// OrderKey returns the key of what an operator suspends, which Value returns again. It is in Name
+// and Nexthop, but for a Destination, of which the transport stands before a colon, and the
+// source, if there is one, behind fromSource; without a transport, nothing has the key.
+func OrderKey(s Scope, value string) Key {
+	k := Key{Scope: s, Name: value, Nexthop: value}
+	if s != Destination {
+		return k
+	}
+	transport, name, ok := strings.Cut(value, ":")
+	if !ok || transport == "" {
+		return k
+	}
+	k.Transport = transport
+	if at := strings.LastIndex(name, fromSource); at > 0 && at+len(fromSource) < len(name) {
+		name, k.Source = name[:at], name[at+len(fromSource):]
+	}
+	k.Name, k.Nexthop = name, name
+	return k
+}
+
+// fromSource is between a destination and its source.
+const fromSource = " from "
+
+// Value returns what the order is about, as an operator writes it.
+func (k Key) Value() string {
+	if k.Scope != Destination || k.Transport == "" {
+		return k.Name
+	}
+	value := k.Transport + ":" + k.Name
+	if k.Source != "" {
+		value += fromSource + k.Source
+	}
+	return value
+}
 
 // A Record holds the measures of one key, as a value that can be compared and saved. The zero Record
 // demands nothing, and is not kept.
 type Record struct {
 	Rest  Rest
 	Lower Lowering
-	Order Order // of all scopes but Destination
+	Order Order // of all scopes but Queue
 }
 
-// An Order is an operator's. The zero Order is none.
+// An Order is an operator's, or that of a rule on replies. The zero Order is none.
 type Order struct {
-	By           string // the operator; "" if unknown
-	Reason       string
+	By           string       // the operator; "" if unknown
+	Rule         string       // the rule; "" if an operator has given the order
+	Reason       string       // of a rule, what the receiver said
 	Since, Until mail.Instant // Never: until it is resumed
 }
 
@@ -86,17 +124,17 @@ type Lowering struct {
 	Per          time.Duration // 0 if Count is
 }
 
-// reasonMax and byMax are the maximum lengths in bytes of what is kept of a reply: its text and the host's
-// name. A mailbox list of a receiver may be 4 KB long, and there may be many records.
+// reasonMax and byMax are the maximum lengths in bytes of what is kept of a reply: its text, which
+// is never cut (mail.ReplyTextMax), and the host's name.
 const (
-	reasonMax = 500
+	reasonMax = mail.ReplyTextMax
 	byMax     = 300
 )
 
-// ReasonMax and OperatorMax are the maximum lengths in bytes of an order's reason and its
-// operator's name.
+// ReasonMax and OperatorMax are the maximum lengths in bytes of an order's reason, which may be a
+// reply with its code and status, and of its operator's name.
 const (
-	ReasonMax   = reasonMax
+	ReasonMax   = mail.ReplyTextMax + len("421 4.999.999 ")
 	OperatorMax = 100
 )
 

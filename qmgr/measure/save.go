@@ -63,6 +63,10 @@ func (t *Table) Changed(dst []Change, max int) []Change {
 	return dst
 }
 
+// HasChanged reports whether Changed would return something; if all that has changed was there
+// again, it may say so although it would not.
+func (t *Table) HasChanged() bool { return len(t.gone) > 0 || !t.dirty.Empty() }
+
 // Load takes records that were saved in an earlier run, but for what has ended meanwhile. What
 // the table has already stays. It returns the keys of those that it took, in their order.
 func (t *Table) Load(records []Known, now mail.Instant) (taken []Key) {
@@ -94,14 +98,15 @@ func (t *Table) Load(records []Known, now mail.Instant) (taken []Key) {
 //	1 rest 1767322800000000000 1767344400000000000 421 4.7.28 "slow" "too fast" "mx.example.net[192.0.2.1]"
 //
 // and can be read in a dump of the store: its format, then what is demanded. Of an order it has
-// "order", its beginning and its end, and the operator and the reason. Both have one form only.
+// "order", its beginning and its end, and the operator and the reason; of one of a rule, "ruled"
+// and the rule in place of the operator. Both have one form only.
 const (
 	keyMark = 0
 	format  = "1"
 	// KeyMax and RecordMax are the maximum lengths of the encodings in bytes. What would be
 	// longer is not saved.
 	KeyMax    = 4000
-	RecordMax = 4000
+	RecordMax = 20_000 // a quoted text is up to two and a half times as long as the text
 )
 
 var errMalformed = errors.New("malformed")
@@ -147,7 +152,7 @@ func ParseKey(b []byte) (Key, error) {
 	if k.Nexthop == "" {
 		k.Nexthop = k.Name
 	}
-	if k.Scope != Destination && k != OrderKey(k.Scope, k.Name) || (k.Name == "") != (k.Scope == Resumed) && k.Scope != Destination {
+	if k.Scope != Queue && (k != OrderKey(k.Scope, k.Value()) || (k.Name == "") != (k.Scope == Resumed) || (k.Transport == "") != (k.Scope != Destination)) {
 		return Key{}, bad
 	}
 	return k, nil
@@ -168,9 +173,13 @@ func AppendRecord(b []byte, r Record) ([]byte, bool) {
 		to = texts(to, r.Rule)
 	}
 	if r := &r.Order; r.Until != 0 {
-		to = append(to, " order"...)
+		kind, who := " order", r.By
+		if r.Rule != "" {
+			kind, who = " ruled", r.Rule
+		}
+		to = append(to, kind...)
 		to = numbers(to, int64(r.Since), int64(r.Until))
-		to = texts(to, r.By, r.Reason)
+		to = texts(to, who, r.Reason)
 	}
 	if len(to)-len(b) > RecordMax {
 		return b, false
@@ -220,6 +229,12 @@ func ParseRecord(b []byte) (Record, error) {
 			v.Since, v.Until = mail.Instant(p.number()), mail.Instant(p.number())
 			v.By, v.Reason = p.text(), p.text()
 			p.span(v.Since, v.Until)
+		case "ruled":
+			v := &r.Order
+			v.Since, v.Until = mail.Instant(p.number()), mail.Instant(p.number())
+			v.Rule, v.Reason = p.text(), p.text()
+			p.span(v.Since, v.Until)
+			p.bad = p.bad || v.Rule == ""
 		default:
 			p.bad = true
 		}

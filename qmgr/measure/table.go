@@ -10,8 +10,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Limit is the maximum number of records, which take ten megabytes at most. OrderLimit is that
-// of operators' orders, which the caller must not exceed.
+// Limit is the maximum number of records. They take 5 KB each at most, 50 MB in all, if each has
+// a reply of the maximum length; usually it is a few megabytes. OrderLimit is the maximum number of
+// operators' orders, and that of rules' orders beside them; the caller must not exceed either.
 const (
 	Limit      = 10_000
 	OrderLimit = 1000
@@ -49,8 +50,9 @@ func (byEnd) Slot(e *entry) *minheap.Slot { return &e.slot }
 // New returns an empty table.
 func New() *Table { return newTable(Limit) }
 
-// NewOrders returns an empty table for orders: OrderLimit of them, and a record of the scope Resumed.
-func NewOrders() *Table { return newTable(OrderLimit + 1) }
+// NewOrders returns an empty table for orders: OrderLimit of operators, as many of rules, and a
+// record of the scope Resumed.
+func NewOrders() *Table { return newTable(2*OrderLimit + 1) }
 
 func newTable(limit int) *Table { return &Table{limit: limit, entries: make(map[Key]*entry)} }
 

@@ -67,8 +67,11 @@ func measureOf(tb testing.TB, l *golden.Line) *mail.Measure {
 		return nil
 	}
 	m := &mail.Measure{Rule: name, Times: l.Int(tb, "times", 0), Within: l.Duration(tb, "within", 0),
-		Rest: l.Duration(tb, "rest", 0), Concurrency: l.Int(tb, "concurrency", 0), For: l.Duration(tb, "for", 0)}
+		Rest: l.Duration(tb, "rest", 0), Suspend: l.Duration(tb, "suspend", 0), Concurrency: l.Int(tb, "concurrency", 0), For: l.Duration(tb, "for", 0)}
 	m.Reply = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7, Detail: 28}, Text: l.Str("said", "too fast"), By: "mx.test[192.0.2.1]"}
+	if m.Suspend < 0 { // of a rule that suspends until an operator resumes
+		m.Suspend = mail.Indefinitely
+	}
 	if text, given := l.Option("rate"); given {
 		limits, err := rate.Parse(text)
 		if err != nil || len(limits.All()) != 1 {

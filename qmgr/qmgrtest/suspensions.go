@@ -51,6 +51,25 @@ func (w *World) ResumeSome(pick func() bool) {
 	}
 }
 
+// ordered takes what a note says of the suspension of a destination, which a rule on replies may have
+// caused or ended; false if it says nothing of that.
+func (w *World) ordered(n qmgr.Note) bool {
+	if n.Kind != qmgr.NoteSuspended && n.Kind != qmgr.NoteResumed || n.Transport == "" || strings.HasSuffix(n.Text, "cannot be suspended") {
+		return false
+	}
+	k := measure.Key{Scope: measure.Destination, Transport: n.Transport, Name: n.Nexthop, Nexthop: n.Nexthop, Source: n.Source}
+	s := Suspended{measure.Destination, k.Value()}
+	switch {
+	case n.Kind == qmgr.NoteResumed:
+		delete(w.Suspended, s)
+	case n.At == 0:
+		w.Suspended[s] = mail.Never
+	default:
+		w.Suspended[s] = n.At
+	}
+	return true
+}
+
 // checkSuspended finds out whether a delivery starts for something that is suspended.
 func (w *World) checkSuspended(d *mail.Delivery) {
 	if d.Transport == qmgr.TransportRetry || d.Transport == qmgr.TransportError {
@@ -66,6 +85,9 @@ func (w *World) checkSuspended(d *mail.Delivery) {
 			concerns = d.Nexthop == s.Value
 		case measure.Domain:
 			concerns = slices.ContainsFunc(d.Recipients, func(r mail.Recipient) bool { return r.Address.Domain() == s.Value })
+		case measure.Destination:
+			all := d.Transport + ":" + d.Nexthop
+			concerns = s.Value == all || s.Value == all+" from "+d.Source
 		case measure.Transport:
 			concerns = d.Transport == s.Value
 		case measure.Source:
@@ -100,7 +122,11 @@ func (s *script) suspension(tb testing.TB, l *golden.Line) {
 			if v.Until != mail.Never {
 				until = v.Until.Sub(s.world.Format.Epoch).String()
 			}
-			s.print(fmt.Sprintf("%v %s by %s until %s: %s", v.Scope, v.Value, v.By, until, v.Reason))
+			by := v.By
+			if v.Rule != "" {
+				by = "rule " + v.Rule
+			}
+			s.print(fmt.Sprintf("%v %s by %s until %s: %s", v.Scope, v.Value, by, until, strings.ReplaceAll(v.Reason, "\n", " / ")))
 		}
 		return
 	}

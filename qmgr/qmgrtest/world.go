@@ -160,12 +160,16 @@ func (w *World) Step(ev qmgr.Event) {
 	if w.Stepped != nil {
 		w.Stepped(ev, w.Actions)
 	}
+	ordered := false
 	for _, a := range w.Actions {
 		if w.Log != nil {
 			w.Log(string(w.Format.AppendAction(nil, w.Now, a)))
 		}
 		switch a := a.(type) {
-		case qmgr.Note, qmgr.Selected, qmgr.Feedback, qmgr.Preempted:
+		case qmgr.Note:
+			ordered = w.ordered(a) || ordered
+			continue
+		case qmgr.Selected, qmgr.Feedback, qmgr.Preempted:
 			continue
 		case qmgr.Verified:
 			w.checkVerified(a)
@@ -179,6 +183,9 @@ func (w *World) Step(ev qmgr.Event) {
 		if !w.connecting(a) {
 			w.Outstanding = append(w.Outstanding, a)
 		}
+	}
+	if ordered {
+		w.SaveOrders()
 	}
 	if w.steps++; w.steps%max(w.CheckEvery, 1) == 0 {
 		w.Core.Check()

@@ -24,12 +24,13 @@ type scopeFlags struct{ values map[string]*string }
 
 func addScopes(cmd *cobra.Command) scopeFlags {
 	usage := map[measure.Scope]string{
-		measure.Site:      "a `site`: a nexthop, or the MX hosts {a,b;c} as \"queue destinations\" shows them",
-		measure.Domain:    "the `domain` of recipients, without its subdomains",
-		measure.Transport: "all that goes by a `transport`",
-		measure.Source:    "a `source`, whose mail then goes from the other sources of its pool",
-		measure.Tenant:    "the mail of a `tenant`",
-		measure.Class:     "the mail of a `class`",
+		measure.Site:        "a `site`: a nexthop, or the MX hosts {a,b;c} as \"queue destinations\" shows them",
+		measure.Domain:      "the `domain` of recipients, without its subdomains",
+		measure.Destination: "a `destination` TRANSPORT:SITE, or \"TRANSPORT:SITE from SOURCE\"",
+		measure.Transport:   "all that goes by a `transport`",
+		measure.Source:      "a `source`, whose mail then goes from the other sources of its pool",
+		measure.Tenant:      "the mail of a `tenant`",
+		measure.Class:       "the mail of a `class`",
 	}
 	s := scopeFlags{make(map[string]*string)}
 	for _, scope := range measure.Scopes() {
@@ -62,7 +63,7 @@ func (s scopeFlags) given(cmd *cobra.Command) (scope, value string, err error) {
 func newSuspendCommand(p *socket.Finder) *cobra.Command {
 	var o admin.SuspendOrder
 	cmd := &cobra.Command{
-		Use:     "suspend {--site|--domain|--transport|--source|--tenant|--class} VALUE --reason TEXT [--for TIME]",
+		Use:     "suspend {--site|--domain|--destination|--transport|--source|--tenant|--class} VALUE --reason TEXT [--for TIME]",
 		Aliases: []string{"pause"},
 		Short:   "Start no deliveries to a site or domain, by a transport, from a source, or for a tenant or class",
 		Long: `Start no deliveries to a site or domain, by a transport, from a source, or for a tenant
@@ -114,7 +115,7 @@ To suspend again what is suspended already sets a new end and reason.`,
 func newResumeCommand(p *socket.Finder) *cobra.Command {
 	var o admin.ResumeOrder
 	cmd := &cobra.Command{
-		Use:     "resume {--site|--domain|--transport|--source|--tenant|--class} VALUE",
+		Use:     "resume {--site|--domain|--destination|--transport|--source|--tenant|--class} VALUE",
 		Aliases: []string{"unsuspend"},
 		Short:   "End a suspension, and try the mail that it kept waiting at once",
 		Example: `  posthaste queue resume --domain example.com`,
@@ -142,7 +143,7 @@ func newSuspensionsCommand(p *socket.Finder) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "suspensions",
-		Short: "List what operators have suspended",
+		Short: "List what operators and rules on replies have suspended",
 		Args:  cobra.NoArgs,
 		RunE: withDaemon(p, nil, func(cmd *cobra.Command, _ []string, c *client.Client) error {
 			page, err := c.Suspensions(cmd.Context())
@@ -194,7 +195,7 @@ func suspensionText(s *admin.Suspension, now time.Time) string {
 	}
 	text := s.Scope + " " + s.Value + " is suspended by " + s.By + " " + until
 	if s.Reason != "" {
-		text += ": " + s.Reason
+		text += ": " + s.ReasonLine()
 	}
 	return human.Plain(text + "; " + s.Resume())
 }

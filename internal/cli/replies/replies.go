@@ -14,6 +14,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/configfile"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/human"
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/replies"
 	"github.com/posthaste-mta/posthaste/replies/patternfile"
 )
@@ -165,6 +166,12 @@ func follows(r *replies.Rule) (lines []string) {
 	}
 	if r.Rest > 0 {
 		lines = append(lines, fmt.Sprintf("no mail goes to the destination for %s%s", config.FormatDuration(r.Rest), after))
+	}
+	switch {
+	case r.Suspend == mail.Indefinitely:
+		lines = append(lines, "the destination is suspended until somebody resumes it"+after)
+	case r.Suspend > 0:
+		lines = append(lines, fmt.Sprintf("the destination is suspended for %s%s", config.FormatDuration(r.Suspend), after))
 	}
 	var limits []string
 	if r.Concurrency > 0 {
