@@ -15,6 +15,7 @@ func (db *DB) check() {
 	assert.That(db.idle.Len() <= db.cfg.HostLimit, "%d idle hosts", db.idle.Len())
 	db.changes.check()
 	assert.That(len(db.changes.log) <= 2*db.cfg.HostLimit, "%d changes", len(db.changes.log))
+	long := 0
 	for i, h := range db.all {
 		assert.That(h.place == i && db.hosts[h.key] == h, "host %d does not know its place", i)
 		assert.That((h.open == 0) == h.recent.On(&db.idle), "host %d with %d connections is in the wrong list", i, h.open)
@@ -23,11 +24,13 @@ func (db *DB) check() {
 		}
 		r := &h.rec
 		assert.That((r.Health.Failures > 0) == (r.Health.RetryAt > 0), "%s", fmt.Sprint(r.Health))
-		assert.That(len(r.Health.Reason.Text) <= textMaxOf(&r.Health.Reason), "a reason of %d octets", len(r.Health.Reason.Text))
+		assert.That(cut(r.Health.Reason) == r.Health.Reason, "a reason of %d octets", len(r.Health.Reason.Text))
+		long += r.Health.long()
 		for _, hold := range r.Levels.Holds {
 			assert.That(hold.Lifted < mail.Never, "a hold that is never over was lifted")
 		}
 	}
+	assert.That(long == db.long && long <= longMost, "%d bytes of long reasons, counted %d", long, db.long)
 }
 
 // each yields all hosts, in an order that depends only on the calls so far.

@@ -21,7 +21,7 @@ const (
 // RecordMax is the maximum length of an encoded record, KeyMax of a key, in bytes;
 // longer ones were not made by this package.
 const (
-	RecordMax = 1024
+	RecordMax = 1024 + mail.ReplyTextMax
 	KeyMax    = 1 + 1 + 16 + 3*textMax + 16
 )
 
@@ -198,7 +198,7 @@ func (c *codec) reply(r mail.Reply) mail.Reply {
 	for _, n := range [...]*uint16{&r.Code, &r.Status.Class, &r.Status.Subject, &r.Status.Detail} {
 		*n = uint16(c.number(uint64(*n), 999))
 	}
-	r.Text, r.By = c.text(r.Text, ownTextMax), c.text(r.By, replyTextMax)
+	r.Text, r.By = c.text(r.Text, mail.ReplyTextMax), c.text(r.By, nameMax)
 	if !c.writing && (mail.CleanText(r.Text) != r.Text || mail.CleanText(r.By) != r.By) {
 		c.bad = true
 	}

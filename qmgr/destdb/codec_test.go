@@ -54,10 +54,10 @@ func TestRecordMax(t *testing.T) {
 		&r.Limit.At, &r.Proof.At, &r.Pace.At, &r.Caps.At} {
 		*at = mail.Never
 	}
-	r.Health.Reason.Text = strings.Repeat("ä", 1000)
+	r.Health.Reason.Text = strings.Repeat("ä", 3000)
 	r.Health.Reason.By = strings.Repeat("b", 1000)
 	b := AppendRecord(nil, r)
-	if got, err := ParseRecord(b); err != nil || len(got.Health.Reason.Text) != replyTextMax {
+	if got, err := ParseRecord(b); err != nil || len(got.Health.Reason.Text) != mail.ReplyTextMax {
 		t.Errorf("%d octets: %v", len(b), err)
 	}
 	r.Health.Reason.By = ""

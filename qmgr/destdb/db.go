@@ -20,6 +20,7 @@ type DB struct {
 
 	changes changes
 	resets  uint64 // number of retry resets so far
+	long    int    // bytes of long texts in the records (longMost)
 }
 
 // A host is one record, with state that is not worth saving.
@@ -137,12 +138,12 @@ func (db *DB) Failed(k Key, started, now mail.Instant, reason mail.Reply) mail.I
 		failures = 0
 	}
 	wait := db.cfg.backoff(failures)
-	*old = Health{
+	db.setHealth(h, Health{
 		At:       old.stamp(now),
 		Failures: min(failures+1, failuresMax),
 		RetryAt:  now.Add(db.random.Between(wait-wait/jitter, wait+wait/jitter)),
 		Reason:   cut(reason),
-	}
+	})
 	h.failed = db.resets
 	db.mark(h)
 	return old.RetryAt
@@ -189,7 +190,7 @@ func (db *DB) Succeeded(k Key, now mail.Instant) {
 	if h.rec.Health.Failures > 0 {
 		db.mark(h)
 	}
-	h.rec.Health = Health{At: h.rec.Health.stamp(now)}
+	db.setHealth(h, Health{At: h.rec.Health.stamp(now)})
 }
 
 // NewRetryReset returns the number of a new retry reset, which covers all failures
@@ -214,7 +215,7 @@ func (db *DB) ResetRetry(k Key, reset uint64, now mail.Instant) bool {
 	if h == nil || h.rec.Health.Failures == 0 || h.failed >= reset {
 		return false
 	}
-	h.rec.Health = Health{At: h.rec.Health.stamp(now)}
+	db.setHealth(h, Health{At: h.rec.Health.stamp(now)})
 	db.mark(h)
 	return true
 }
@@ -243,6 +244,7 @@ func (db *DB) find(k Key, now mail.Instant) *host {
 		db.idle.PushBack(&h.recent, h)
 	case h.open == 0:
 		if h.rec.keepUntil(&db.cfg) <= now {
+			db.setHealth(h, Health{})
 			h.rec, h.tally = Record{}, tally{}
 		}
 		db.idle.MoveToBack(&h.recent)
@@ -270,6 +272,7 @@ func (db *DB) shrink() {
 func (db *DB) drop(h *host) {
 	assert.That(h.open == 0, "forgetting a host with %d open connections", h.open)
 	db.mark(h)
+	db.long -= h.rec.Health.long()
 	db.idle.Remove(&h.recent)
 	last := len(db.all) - 1
 	moved := db.all[last]

@@ -55,8 +55,9 @@
 // # Limits
 //
 // Queries create no records, so a host that was never connected to has none,
-// whatever domains name it. Texts are truncated. A record takes about 600 bytes of
-// memory and there are at most Config.HostLimit, not counting hosts in use. Keys of
+// whatever domains name it. What hosts reply is kept whole, up to 4 KB; but replies of more
+// than 120 bytes take up at most 16 MB together, and further ones are truncated. Without them, a
+// record takes about 600 bytes of memory, and there are at most Config.HostLimit, not counting hosts in use. Keys of
 // changed records are kept for twice as many hosts; if they are not fetched,
 // further ones are dropped and counted by Lost, which costs a save, not a fact.
 //

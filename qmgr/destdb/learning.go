@@ -250,25 +250,42 @@ func (r *Record) slow(cfg *Config) bool {
 	return p.Service > time.Duration(cfg.TarpitFactor)*max(p.ServiceFloor, serviceLeast)
 }
 
-// replyTextMax is the maximum length, in bytes, of the texts of a reason: enough to
-// explain it, not enough to fill the memory. ownTextMax is that of a reason in our own words, which hosts do
-// not make as long as they like, and which is the reply for mail, with advice at its end.
+// What hosts say is kept whole, unless many of them say much: texts longer than shortMax bytes
+// take up at most longMost bytes together, and further ones are cut to shortMax. ownTextMax is the
+// maximum length of a reason in our own words, which is the reply for mail, with advice at its end;
+// nameMax is that of a host's name.
 const (
-	replyTextMax = 120
-	ownTextMax   = 300
+	shortMax   = 120
+	longMost   = 16 << 20
+	ownTextMax = 300
+	nameMax    = 120
 )
-
-// textMaxOf returns the maximum length of a reply's text.
-func textMaxOf(r *mail.Reply) int {
-	if r.By == "" {
-		return ownTextMax
-	}
-	return replyTextMax
-}
 
 // cut returns a reply that shares no memory with r.
 func cut(r mail.Reply) mail.Reply {
-	r.Text = strings.Clone(mail.CutText(r.Text, textMaxOf(&r)))
-	r.By = strings.Clone(mail.CutText(r.By, replyTextMax))
+	most := mail.ReplyTextMax
+	if r.By == "" {
+		most = ownTextMax
+	}
+	r.Text = strings.Clone(mail.CutText(r.Text, most))
+	r.By = strings.Clone(mail.CutText(r.By, nameMax))
 	return r
+}
+
+// long returns the length of the text of a reason that counts towards longMost.
+func (h *Health) long() int {
+	if n := len(h.Reason.Text); n > shortMax && h.Reason.By != "" {
+		return n
+	}
+	return 0
+}
+
+// setHealth replaces what is known of a host's failures.
+func (db *DB) setHealth(h *host, now Health) {
+	db.long -= h.rec.Health.long()
+	if n := now.long(); db.long+n > longMost && n > 0 {
+		now.Reason.Text = strings.Clone(mail.CutText(now.Reason.Text, shortMax))
+	}
+	h.rec.Health = now
+	db.long += now.long()
 }

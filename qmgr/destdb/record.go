@@ -26,7 +26,7 @@ type Health struct {
 	At       mail.Instant // when it ended; 0 if there was none
 	Failures uint32       // consecutive failed attempts; 0 if the last one succeeded
 	RetryAt  mail.Instant // Failures > 0: earliest retry
-	Reason   mail.Reply   // Failures > 0: why the last one failed, with truncated texts
+	Reason   mail.Reply   // Failures > 0: why the last one failed, with texts that may be truncated
 }
 
 // Closing describes the last of a host's connections. A later connection does not

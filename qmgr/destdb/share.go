@@ -43,7 +43,10 @@ func (db *DB) Learn(k Key, r Record, now mail.Instant) bool {
 		h = db.add(k)
 		db.idle.PushFront(&h.recent, h)
 	}
-	h.rec = Merge(h.rec, r)
+	r = Merge(h.rec, r)
+	db.setHealth(h, r.Health)
+	r.Health = h.rec.Health
+	h.rec = r
 	return true
 }
 
