@@ -64,7 +64,7 @@ type SpoolTotals struct {
 	Deferred int64      `json:"deferred"`
 	Hold     int64      `json:"hold"`
 	Corrupt  int64      `json:"corrupt"`
-	Oldest   *time.Time `json:"oldest,omitempty" doc:"Arrival of the oldest message that is to be delivered (incoming or deferred); it may be a minute too early, and up to an hour where there is mail of a month or more."`
+	Oldest   *time.Time `json:"oldest,omitempty" doc:"Arrival of the oldest message that waits for delivery (incoming or deferred); it may be a minute too early, and up to an hour where there is mail of a month or more."`
 }
 
 // A TransportSample is what the core has of one transport.
@@ -155,7 +155,7 @@ type History struct {
 	Bounced  []float64 `json:"bounced"`
 	Busy     []int     `json:"busy" doc:"Deliveries under way."`
 	Core     []int     `json:"core" doc:"Messages in core."`
-	Waiting  []int64   `json:"queued" doc:"Messages in the spool that are to be delivered: incoming or deferred; -1 if not known."`
+	Waiting  []int64   `json:"queued" doc:"Messages in the spool that wait for delivery: incoming or deferred; -1 if not known."`
 	Oldest   []int64   `json:"oldest" doc:"Age of the oldest of these, in seconds."`
 	Free     []int64   `json:"free_bytes" doc:"Free disk space of the spool."`
 }

@@ -3,12 +3,12 @@
 // # Procedure
 //
 // The files in static are in the program as they are here, without a build step: one page, one
-// style sheet, and ES modules. They contain no secrets and are served to everybody. What the pages show
+// style sheet, and ES modules. They contain no secrets and are served to all clients. What the pages show
 // they ask the API for, with the token that its user has entered.
 //
 // The token is kept in sessionStorage and sent in a header, not in a cookie. A cookie would be sent to
 // every port of the same host, whoever listens there, and by requests that other sites cause; the header is
-// sent by nobody but the page. So there are no sessions on the server, and a token that is removed
+// sent by the page alone. So there are no sessions on the server, and a token that is removed
 // ends at once. The price is that a script in the page could read the token: the content security
 // policy allows no script but the files here, no evaluation of text, and no markup from text (trusted types).
 package ui

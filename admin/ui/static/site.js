@@ -52,7 +52,7 @@ export default {
         card("Hosts", d?.host_list.length ? table("Hosts", [{ head: "Host", wide: true, cell: (x) => [siteName(x.name ?? x.address), x.name && h("span", { class: "sub" }, x.address)] }, { head: "State", cell: (x) => [x.state, x.last_failure && h("span", { class: "sub clip", title: x.last_failure.reply }, x.last_failure.reply)] },
           { head: "Conn.", num: true, cell: (x) => x.connections }, { head: "RTT", num: true, cell: (x) => (x.rtt ? `${(x.rtt * 1000).toFixed(1)} ms` : "–") }], d.host_list, (x) => x.address + x.source) : empty("No host is known.", "They are looked up when there is mail for them.")),
         card("Connections", d?.connection_list.length ? table("Connections", [{ head: "No.", cell: (x) => x.id }, { head: "State", cell: (x) => x.state }, { head: "In flight", num: true, cell: (x) => x.in_flight }, { head: "Carried", num: true, cell: (x) => count(x.carried) }, { head: "Age", num: true, cell: (x) => age(x.made) }], d.connection_list.slice(0, 12), (x) => String(x.id)) : empty("There is no connection.", "They are opened when mail waits and the window has room."))),
-      card("Last replies", replies(d)),
+      card("Last replies", replies(d, history)),
       h("div", { class: "pair" },
         card("Age of waiting mail, in minutes", mail?.messages.length ? ages(mail) : empty("No mail waits for it.", "Waiting mail is counted here by age, with the bounds of qshape.")),
         card("Flows that share it", flows.length ? table("Flows that share it", [{ head: "Flow", wide: true, cell: (f) => [flowName(f), h("span", { class: "sub" }, f.class)] },
@@ -67,12 +67,13 @@ export default {
 const at = (f, name) => f.destinations.find((d) => d.name === name);
 
 // replies are the last words of hosts and of connections that have ended.
-function replies(d) {
+function replies(d, history) {
   const list = [...(d?.ended ?? []).map((e) => ({ at: e.at, host: e.host, text: e.reply || e.text, note: e.reply ? e.text : "" })),
-    ...(d?.host_list ?? []).filter((x) => x.last_failure).map((x) => ({ at: x.last_failure.at, host: x.name ?? x.address, text: x.last_failure.reply, note: "connection failed" }))]
+    ...(d?.host_list ?? []).filter((x) => x.last_failure).map((x) => ({ at: x.last_failure.at, host: x.name ?? x.address, text: x.last_failure.reply, note: "connection failed" })),
+    ...(history?.moves ?? []).filter((m) => /^[45]\d\d /.test(m.text ?? "")).map((m) => ({ at: m.at, host: "", text: m.text, note: `the window went from ${m.from} to ${m.to}` }))]
     .sort((a, b) => new Date(b.at) - new Date(a.at)).slice(0, 8);
   if (!list.length) return empty("No connection has ended lately.", "What a server says at the end is shown here word for word.");
-  return h("ul", { class: "replies" }, list.map((x, i) => h("li", { "data-key": x.at + i }, h("time", null, moment(x.at)), h("span", { class: "code" }, x.host), h("q", null, x.text), x.note && h("span", { class: "sub" }, x.note))));
+  return h("ul", { class: "replies" }, list.map((x, i) => h("li", { "data-key": x.at + i }, h("time", null, moment(x.at)), x.host && h("span", { class: "code" }, x.host), h("q", null, x.text), x.note && h("span", { class: "sub" }, x.note))));
 }
 
 function ages(page) {
