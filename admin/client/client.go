@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/live"
 )
 
 // A Client talks to one server. Its methods may be called from any goroutine.
@@ -120,6 +121,18 @@ func (p *Partial) OrNil() error {
 func (c *Client) Status(ctx context.Context, destinations int) (admin.Status, error) {
 	var s admin.Status
 	return s, c.get(ctx, "/v1/status", url.Values{"destinations": {strconv.Itoa(destinations)}}, &s)
+}
+
+// Live returns the totals, transports, sites and flows at the last sample with their rates,
+// with at most sites sites and flows flows; with trend, each site has the last minutes of
+// its window.
+func (c *Client) Live(ctx context.Context, sites, flows int, trend bool) (live.Sample, error) {
+	values := url.Values{"sites": {strconv.Itoa(sites)}, "flows": {strconv.Itoa(flows)}}
+	if trend {
+		values.Set("trend", "true")
+	}
+	var s live.Sample
+	return s, c.get(ctx, "/v1/live", values, &s)
 }
 
 // Destinations calls visit for each destination whose name matches and that is in one

@@ -32,6 +32,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/service"
 	"github.com/posthaste-mta/posthaste/internal/cli/simulation"
 	"github.com/posthaste-mta/posthaste/internal/cli/token"
+	"github.com/posthaste-mta/posthaste/internal/cli/top"
 	"github.com/posthaste-mta/posthaste/internal/cli/user"
 	"github.com/posthaste-mta/posthaste/internal/cli/version"
 )
@@ -71,6 +72,7 @@ func commands() []*cobra.Command {
 		queue.NewCommand(),
 		queue.NewExplainCommand(),
 		queue.NewEventsCommand(),
+		top.NewCommand(),
 		postfix.NewSendmailCommand(),
 		dkim.NewCommand(),
 		user.NewCommand(),

@@ -64,7 +64,7 @@ of that which only one has.`,
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(&x)
 			}
 			out := bufio.NewWriter(cmd.OutOrStdout())
-			writeExplanation(out, &x, command.Terminal(cmd.OutOrStdout()), time.Now())
+			WriteExplanation(out, &x, command.Terminal(cmd.OutOrStdout()), time.Now())
 			return out.Flush()
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -84,9 +84,9 @@ func given(text string) int {
 	return 1
 }
 
-// writeExplanation writes an explanation as a person reads it, for a terminal of a width, or
+// WriteExplanation writes an explanation as a person reads it, for a terminal of a width, or
 // 0 if there is none.
-func writeExplanation(out io.Writer, x *admin.Explanation, width int, now time.Time) {
+func WriteExplanation(out io.Writer, x *admin.Explanation, width int, now time.Time) {
 	head := x.Subject
 	fmt.Fprintln(out, strings.ToUpper(head[:1])+human.Plain(head[1:]))
 	const name = "  %-9s "

@@ -107,18 +107,22 @@ func (s *shower) page(id string) error {
 		if first {
 			s.head(d, now)
 		}
-		width := 0
-		for i := range d.All {
-			width = max(width, utf8.RuneCountInString(human.Plain(d.All[i].Address)))
-		}
-		for i := range d.All {
-			s.recipient(&d.All[i], min(width, 40), now)
-		}
+		s.recipients(d, now)
 		if !s.all && d.Next != nil {
 			fmt.Fprintf(s.out, "  … and %s; --all shows them\n", human.Count(d.Total-*d.Next, "more recipient"))
 		}
 		return nil
 	})
+}
+
+func (s *shower) recipients(d *admin.Detail, now time.Time) {
+	width := 0
+	for i := range d.All {
+		width = max(width, utf8.RuneCountInString(human.Plain(d.All[i].Address)))
+	}
+	for i := range d.All {
+		s.recipient(&d.All[i], min(width, 40), now)
+	}
 }
 
 func (s *shower) head(d *admin.Detail, now time.Time) {
