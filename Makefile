@@ -78,7 +78,7 @@ bench: ## the benchmarks of all packages
 
 # These need the whole program, and some of them other programs. Each is a
 # script, test/NAME/run, whose first lines say what it does and needs.
-.PHONY: ui-test packages release metrics counts crash descriptors tls authentication exhaust interop journey relays backlog steps demo
+.PHONY: ui-test packages release metrics counts crash descriptors tls authentication exhaust interop journey relays lookalikes walk backlog steps demo
 crash: ## kill -9 the program at random moments and count every message
 	test/crash/run
 counts: ## kill -9 the program at random moments and recount what quotas count
@@ -97,6 +97,10 @@ journey: ## a message from a login to a receiver with DANE, and other TLS polici
 	test/journey/run
 relays: ## log in to Postfix, Exim; have Exim and OpenSMTPD log in
 	test/relays/run
+lookalikes: ## compare postqueue, postsuper, postcat and others with those of a real Postfix
+	test/lookalikes/run
+walk: ## the first hour of a new administrator, from importing a configuration of Postfix
+	test/walk/run
 backlog: ## memory and restart time with a million deferred messages
 	test/backlog/run
 receivers: ## what hostile, dead and unreliable receivers cost other mail

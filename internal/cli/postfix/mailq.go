@@ -16,7 +16,7 @@ import (
 func mailq(ctx context.Context, name string, args []string, s command.Streams) exit.Code {
 	for _, arg := range args {
 		if arg == "-q" {
-			return delegate(ctx, name, s, "flush")
+			return flush(ctx, name, s)
 		}
 	}
 	return delegate(ctx, name, s, "list", "--mailq")

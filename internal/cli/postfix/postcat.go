@@ -21,8 +21,8 @@ import (
 // in no file of its own here, so files cannot be named.
 func postcat(ctx context.Context, name string, args []string, s command.Streams) exit.Code {
 	o, err := getopt(args, optionSet{flags: "bdehoqrv", valued: "cs"})
-	if err != nil {
-		return command.Complain(s.Err, name, exit.New(exit.Usage, err, usageOf(name)))
+	if err != nil { // as Postfix's program ends, and below
+		return command.Complain(s.Err, name, exit.New(exit.Wrong, err, usageOf(name)))
 	}
 	var (
 		v     catView
@@ -56,8 +56,8 @@ func postcat(ctx context.Context, name string, args []string, s command.Streams)
 		}
 		known = append(known, text)
 	}
-	if err != nil {
-		return command.Complain(s.Err, name, exit.New(exit.Usage, err, usageOf(name)))
+	if err != nil { // as Postfix's program ends, and below
+		return command.Complain(s.Err, name, exit.New(exit.Wrong, err, usageOf(name)))
 	}
 	c, err := (&socket.Finder{System: true}).Dial()
 	if err != nil {
@@ -68,7 +68,8 @@ func postcat(ctx context.Context, name string, args []string, s command.Streams)
 	var code exit.Code
 	for _, id := range known { // a failure for one does not affect the others
 		if err := errors.Join(v.show(ctx, id), v.out.Flush()); err != nil {
-			code = max(code, command.Complain(s.Err, name, fmt.Errorf("%s: %w", id, err)))
+			command.Complain(s.Err, name, fmt.Errorf("%s: %w", id, err))
+			code = exit.Wrong
 		}
 	}
 	return code

@@ -4,20 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/cli/queue"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 	"github.com/posthaste-mta/posthaste/internal/human"
 )
 
 // postqueue stands in for Postfix's program of that name: -p, -j, -f, -i ID and
-// -s site.
+// -s site. As there, a wrong call is exit status 69.
 func postqueue(ctx context.Context, name string, args []string, s command.Streams) exit.Code {
 	o, err := getopt(args, postqueueOptions())
 	if err != nil {
-		return command.Complain(s.Err, name, exit.New(exit.Usage, err, usageOf(name)))
+		return command.Complain(s.Err, name, exit.New(exit.Unavailable, err, usageOf(name)))
 	}
 	var call []string
 	asked := 0
@@ -47,9 +50,33 @@ func postqueue(ctx context.Context, name string, args []string, s command.Stream
 		err = errors.New("say one thing to do at a time")
 	}
 	if err != nil {
-		return command.Complain(s.Err, name, exit.New(exit.Usage, err, usageOf(name)))
+		return command.Complain(s.Err, name, exit.New(exit.Unavailable, err, usageOf(name)))
+	}
+	if call[0] == "flush" {
+		return flush(ctx, name, s, call[1:]...)
 	}
 	return delegate(ctx, name, s, call...)
+}
+
+// flush is what postqueue and mailq do to try mail now.
+func flush(ctx context.Context, name string, s command.Streams, args ...string) exit.Code {
+	err := tryNow(ctx, s, &socket.Finder{System: true}, args...)
+	if known := (*exit.Error)(nil); errors.As(err, &known) && known.Code == exit.Usage {
+		err = exit.New(exit.Unavailable, err, usageOf(name))
+	}
+	return command.Complain(s.Err, name, err)
+}
+
+// tryNow tries mail now, as Postfix's programs do: in silence, since cron would mail what they
+// say, and with success if no such mail is there, or not any more. (Postfix refuses a site
+// that is not in fast_flush_domains; here all sites can be flushed.)
+func tryNow(ctx context.Context, s command.Streams, p *socket.Finder, args ...string) error {
+	s.Out = io.Discard
+	err := queue.Call(ctx, s, p, append([]string{"flush"}, args...)...)
+	if known := (*exit.Error)(nil); errors.As(err, &known) && (known.Code == exit.NoInput || known.Code == exit.Nothing) {
+		return nil
+	}
+	return err
 }
 
 // siteOf returns the domain of recipients for the site of -s. One that is an IP address has brackets there, as in
@@ -65,56 +92,4 @@ func siteOf(value string) string {
 // postqueueOptions are its options: v and c matter to Postfix alone.
 func postqueueOptions() optionSet {
 	return optionSet{flags: "pjfv", valued: "isc"}
-}
-
-// postsuper stands in for Postfix's program of that name: -d drops, -e expires, -f also if it
-// is held, -h holds, -H releases and -r tries again. As there, no confirmation is asked for, and a failure for
-// one message does not affect the others. Options for repairing directories are ignored.
-func postsuper(ctx context.Context, name string, args []string, s command.Streams) (code exit.Code) {
-	o, err := getopt(args, optionSet{flags: "pssSv", valued: "defhHrc"})
-	if err != nil {
-		return command.Complain(s.Err, name, exit.New(exit.Usage, err, usageOf(name)))
-	}
-	if len(o.rest) == 1 && o.rest[0] == "active" {
-		// Without it an order for all active mail would be one for all mail.
-		return command.Complain(s.Err, name, exit.New(exit.Usage, errors.New("there is no area active: mail that is being tried rests in incoming or deferred"), usageOf(name)))
-	}
-	verbs := map[byte]string{'d': "drop", 'e': "expire", 'f': "expire", 'h': "hold", 'H': "release", 'r': "flush"}
-	for _, opt := range o.options {
-		verb, ok := verbs[opt.letter]
-		if !ok {
-			continue
-		}
-		areas := o.rest
-		if opt.letter == 'e' && len(areas) == 0 {
-			areas = []string{"incoming", "deferred"}
-		}
-		code = max(code, delegate(ctx, name, s, superCommand(verb, opt.value, areas)...))
-	}
-	return code
-}
-
-// superCommand is the queue command for a verb of postsuper's. Areas are the
-// directories of Postfix's queue; active mail rests in incoming or deferred
-// here.
-func superCommand(verb, which string, areas []string) []string {
-	command := []string{verb}
-	if verb == "drop" || verb == "expire" {
-		command = append(command, "--yes")
-	}
-	switch {
-	case which != "ALL":
-		command = append(command, which)
-	case verb != "flush":
-		command = append(command, "--all")
-	}
-	if which != "ALL" && verb != "expire" {
-		return command
-	}
-	for _, area := range areas {
-		if area != "active" {
-			command = append(command, "--area", area)
-		}
-	}
-	return command
 }

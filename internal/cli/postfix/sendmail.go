@@ -118,7 +118,7 @@ func runSendmail(ctx context.Context, args []string, s command.Streams, p *socke
 	case modeList:
 		return queue.Call(ctx, s, p, "list", "--mailq")
 	case modeFlush:
-		return queue.Call(ctx, s, p, append([]string{"flush"}, c.flush...)...)
+		return tryNow(ctx, s, p, c.flush...)
 	}
 	if err := c.submit(); err != nil {
 		return c.explain(err)
