@@ -160,7 +160,7 @@ type Order struct {
 // Ordered is what one request did.
 type Ordered struct {
 	Matched    int      `json:"matched" doc:"Messages that the order applies to."`
-	Recipients int      `json:"recipients,omitempty" doc:"For bounce and expire, and for drop and hold with conditions on recipients: number of recipients that the order applies to."`
+	Recipients int      `json:"recipients,omitempty" doc:"Recipients that wait and that the order applies to, in a dry run, and for bounce and expire, and for drop and hold with conditions on recipients."`
 	Splits     []Part   `json:"splits,omitempty" doc:"For hold with conditions on recipients: messages that also have waiting recipients that do not match. The matching recipients are moved to new messages."`
 	Done       int      `json:"done" doc:"Messages for which the order has taken effect."`
 	Pending    int      `json:"pending" doc:"Messages for which the order takes effect when the deliveries under way have ended."`

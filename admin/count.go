@@ -53,20 +53,15 @@ type countOutput struct{ Body Count }
 
 // count counts a page of messages.
 func (s *Server) count(ctx context.Context, in *countInput) (*countOutput, error) {
-	c, found, next, release, err := s.search(ctx, &in.Filter, in.Cursor, s.cfg.ScanMessages)
+	c, from, release, err := s.begin(ctx, &in.Filter, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	y := grouping{by: in.By, classify: s.cfg.ReplyClass, groups: make(map[string]*Group)}
-	for i := range found {
-		err := s.countOne(ctx, &c.sel, &found[i], &y)
-		switch {
-		case ctx.Err() != nil:
-			return nil, s.problem(ctx, err)
-		case err != nil && !errors.Is(err, ErrGone):
-			c.unread = append(c.unread, unreadOf(found[i].Envelope.ID, err))
-		}
+	y := grouping{by: in.By, classify: s.cfg.ReplyClass, groups: make(map[string]*Group), seen: make(map[string]bool), classes: make(map[mail.Reply]string)}
+	next, err := s.countPage(ctx, c, from, &y)
+	if err != nil {
+		return nil, s.problem(ctx, err)
 	}
 	s.logUnread("count", c.unread)
 	count := y.count()
@@ -74,31 +69,79 @@ func (s *Server) count(ctx context.Context, in *countInput) (*countOutput, error
 	return &countOutput{count}, nil
 }
 
-// countOne counts a message. Its recipients are read only if they matter one by one.
-func (s *Server) countOne(ctx context.Context, sel *selector, m *Message, y *grouping) error {
-	if !sel.aboutRecipients() && !aboutRecipient(y.by) {
-		y.add(y.valueOf(m), 1, int(m.Envelope.Recipients-min(m.Settled, m.Envelope.Recipients)))
+// countPage counts as many messages as one request may look at.
+func (s *Server) countPage(ctx context.Context, c *scan, from position, y *grouping) (next position, err error) {
+	c.reads = aboutRecipient(y.by)
+	if !from.set {
+		from = c.sweptStart()
+	}
+	var found []Message
+	if !from.swept {
+		if found, next, err = c.run(ctx, from, s.cfg.ScanMessages); err != nil {
+			return next, err
+		}
+		for i := range found {
+			if err := s.countOne(ctx, c, &swept{Message: found[i], long: true}, y); err != nil {
+				return next, err
+			}
+		}
+		return next, nil
+	}
+	var failed error
+	id, err := c.sweep(ctx, from.at.ID, c.swept, true, func(m *swept) { failed = cmp.Or(failed, s.countOne(ctx, c, m, y)) })
+	if err = cmp.Or(failed, err); err != nil || id == 0 {
+		return position{}, err
+	}
+	return sweptFrom(id), nil
+}
+
+// countOne counts a message. Its recipients are read only if they matter one by one. An error is about the request.
+func (s *Server) countOne(ctx context.Context, c *scan, m *swept, y *grouping) error {
+	if !c.sel.aboutRecipients() && !aboutRecipient(y.by) {
+		y.add(y.valueOf(&m.Message), 1, int(m.waiting()))
 		return nil
 	}
-	whole := y.valueOf(m)
-	seen := make(map[string]bool) // groups that the message has been counted in
-	err := s.eachWaiting(ctx, m.Envelope.ID, func(r *mail.RecipientOutcome) bool {
-		if !sel.match(m, r) {
+	err := s.countRecipients(ctx, &c.sel, m, y)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && !errors.Is(err, ErrGone):
+		c.unread = append(c.unread, unreadOf(m.Envelope.ID, err))
+	}
+	return nil
+}
+
+// countRecipients counts the recipients of a message that match.
+func (s *Server) countRecipients(ctx context.Context, sel *selector, m *swept, y *grouping) error {
+	whole, about := y.valueOf(&m.Message), aboutRecipient(y.by)
+	clear(y.seen)
+	visit := func(r *mail.RecipientOutcome) bool {
+		if !sel.match(&m.Message, r) {
 			return true
 		}
 		value := whole
-		if aboutRecipient(y.by) {
+		if about {
 			value = y.valueOfRecipient(r)
 		}
 		messages := 0
-		if !seen[value] && len(seen) < GroupsMax {
-			seen[value], messages = true, 1
+		if !y.seen[value] && len(y.seen) < GroupsMax {
+			y.seen[value], messages = true, 1
 		}
 		y.add(value, messages, 1)
 		return true
-	})
-	if len(seen) > 0 {
-		y.messages += 1 - len(seen) // it is one message, in however many groups
+	}
+	var err error
+	if m.long {
+		err = s.eachWaiting(ctx, m.Envelope.ID, visit)
+	} else {
+		for i := range m.recipients {
+			if r := &m.recipients[i]; !r.Outcome.Result.Settled() {
+				visit(r)
+			}
+		}
+	}
+	if len(y.seen) > 0 {
+		y.messages += 1 - len(y.seen) // it is one message, in however many groups
 	}
 	return err
 }
@@ -120,6 +163,8 @@ type grouping struct {
 	other      Group
 	messages   int
 	recipients int
+	classes    map[mail.Reply]string // of some replies: most messages have one of a few
+	seen       map[string]bool       // groups that the message has been counted in that is being counted
 }
 
 // valueMax is the maximum length of a group's value, in bytes.
@@ -137,6 +182,7 @@ func (y *grouping) add(value string, messages, recipients int) {
 	g := y.groups[value]
 	if g == nil {
 		if g = &y.other; len(y.groups) < GroupsMax {
+			value = strings.Clone(value) // a sweep's texts keep others alive
 			g = &Group{Value: value}
 			y.groups[value] = g
 		}
@@ -170,7 +216,7 @@ func (y *grouping) valueOfRecipient(r *mail.RecipientOutcome) string {
 	case "domain":
 		return strings.ToLower(r.Recipient.Address.Domain())
 	case "reply-class":
-		return y.classify(r.Outcome.Reply)
+		return y.classOf(&r.Outcome.Reply)
 	case "host":
 		return r.Outcome.Reply.By
 	case "site":
@@ -179,6 +225,22 @@ func (y *grouping) valueOfRecipient(r *mail.RecipientOutcome) string {
 		return r.Outcome.Via.Source
 	}
 	return r.Outcome.Reply.String()
+}
+
+// classesMax bounds classes.
+const classesMax = 1000
+
+// classOf returns the class of a reply.
+func (y *grouping) classOf(r *mail.Reply) string {
+	class, known := y.classes[*r]
+	if !known {
+		if class = y.classify(*r); len(y.classes) < classesMax {
+			own := *r // without a sweep's texts, which keep others alive
+			own.Text, own.By = strings.Clone(r.Text), strings.Clone(r.By)
+			y.classes[own] = class
+		}
+	}
+	return class
 }
 
 func (y *grouping) count() Count {

@@ -69,7 +69,7 @@ func TestCountIsBounded(t *testing.T) {
 	for n := 2; n <= 12; n++ {
 		messages = append(messages, message(n, mail.AreaDeferred, "a@b", "x@d1.example"))
 	}
-	a := serve(t, admintest.New(messages...), admin.Config{ScanMessages: 5, ScanRecipients: 1 << 30})
+	a := serve(t, admintest.New(messages...), admin.Config{SweepMessages: 5, ScanRecipients: 1 << 30})
 	var all admin.Count
 	pages, groups, other := 0, make(map[string]int), admin.Group{}
 	for cursor := ""; ; pages++ {

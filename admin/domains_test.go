@@ -34,7 +34,7 @@ func TestRetryDomains(t *testing.T) {
 	settled.Recipients[0].Outcome.Result = mail.Delivered
 	q.Add(settled)
 	log := &bytes.Buffer{}
-	s, err := admin.New(admin.Config{ScanMessages: 7, Logger: event.NewStrict(log, nil, nil)}, q, q, q)
+	s, err := admin.New(admin.Config{ScanMessages: 7, SweepMessages: 7, Logger: event.NewStrict(log, nil, nil)}, q, q, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestRetryDomainsWaitsForTheCore(t *testing.T) {
 		for n := range 30 {
 			q.Add(message(n, mail.AreaDeferred, "s@s", "j@a.example"))
 		}
-		s, err := admin.New(admin.Config{ScanMessages: 10}, q, q, q)
+		s, err := admin.New(admin.Config{SweepMessages: 10}, q, q, q)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -189,6 +189,9 @@ func (s *selector) match(m *Message, r *mail.RecipientOutcome) bool {
 	if !s.way(m, r) || len(s.host) > 0 && !s.host.matchHost(r.Outcome.Reply.By) {
 		return false
 	}
+	if len(s.text) == 0 {
+		return true
+	}
 	return s.text.match(r.Outcome.Reply.String()) || m.Reason != "" && s.text.match(m.Reason)
 }
 

@@ -77,7 +77,7 @@ func (s *Server) summary(ctx context.Context, m *Message, recipients int) (sum S
 		ID: e.ID.String(), Area: m.Place.Area.String(), Sender: string(e.Sender), Size: e.Size,
 		Class: e.Flow.Class, Tenant: e.Flow.Tenant, Flow: e.Flow.Flow,
 		Arrived: wall(e.Arrived), Attempts: e.Attempts, LastAttempt: wallOrNil(e.LastAttempt),
-		Total: e.Recipients, Waiting: e.Recipients - min(m.Settled, e.Recipients), Reason: m.Reason, Damage: m.Damage,
+		Total: e.Recipients, Waiting: m.waiting(), Reason: m.Reason, Damage: m.Damage,
 	}
 	switch m.Place.Area {
 	case mail.AreaDeferred:

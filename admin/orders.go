@@ -131,6 +131,10 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 		sel.untried = from.since
 	}
 	c := s.newScan(sel)
+	if !from.set {
+		start := c.sweptStart()
+		start.since, from = from.since, start
+	}
 	found, next, err := c.run(ctx, from, limit)
 	if err == nil && v == verbRetry && next.set {
 		next.since, err = s.begun(ctx, from)
@@ -237,11 +241,9 @@ func (s *Server) settle(ctx context.Context, v verb, sel *selector, left []order
 	}
 	deadline := time.Now().Add(s.cfg.Settle)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		if left, err = s.unsettled(ctx, v, sel, left); err != nil || len(left) == 0 {
+		last := time.Now().Add(pause).After(deadline)
+		if left, err = s.unsettled(ctx, v, sel, left, last); err != nil || len(left) == 0 || last {
 			return left, err
-		}
-		if time.Now().Add(pause).After(deadline) {
-			return left, nil
 		}
 		select {
 		case <-time.After(pause):
@@ -252,10 +254,15 @@ func (s *Server) settle(ctx context.Context, v verb, sel *selector, left []order
 }
 
 // unsettled keeps the messages for which an order has not taken effect, as far as
-// they can be read. A message that is gone no longer needs the order.
-func (s *Server) unsettled(ctx context.Context, v verb, sel *selector, given []ordered) ([]ordered, error) {
+// they can be read. A message that is gone no longer needs the order. Unless all shall be looked at, it keeps those that
+// follow some that wait: most orders take effect in the order in which they were given.
+func (s *Server) unsettled(ctx context.Context, v verb, sel *selector, given []ordered, all bool) ([]ordered, error) {
+	const some = 16
 	left := given[:0]
-	for _, one := range given {
+	for i, one := range given {
+		if !all && len(left) == some {
+			return append(left, given[i:]...), nil
+		}
 		m, err := s.store.Show(ctx, one.id)
 		waits := err == nil && v.applies(m.Place)
 		if waits && v == verbRelease { // what it released may wait for a date, in the hold area as before

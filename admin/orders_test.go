@@ -56,7 +56,7 @@ func TestOrdersByID(t *testing.T) {
 			[4]mail.Area{mail.AreaHold, mail.AreaHold, mail.AreaHold, mail.AreaCorrupt}},
 		{"hold", admin.Order{Filter: named(1)}, admin.Ordered{Unchanged: 1, Scanned: 1},
 			[4]mail.Area{mail.AreaHold, mail.AreaHold, mail.AreaHold, mail.AreaCorrupt}},
-		{"release", admin.Order{Filter: named(1, 9), DryRun: true}, admin.Ordered{Matched: 1, Missing: missing, Scanned: 1},
+		{"release", admin.Order{Filter: named(1, 9), DryRun: true}, admin.Ordered{Matched: 1, Recipients: 1, Missing: missing, Scanned: 1},
 			[4]mail.Area{mail.AreaHold, mail.AreaHold, mail.AreaHold, mail.AreaCorrupt}},
 		{"release", admin.Order{Filter: named(1)}, admin.Ordered{Matched: 1, Done: 1, Scanned: 1},
 			[4]mail.Area{mail.AreaDeferred, mail.AreaHold, mail.AreaHold, mail.AreaCorrupt}},
@@ -120,7 +120,7 @@ func TestReleaseKept(t *testing.T) {
 			want  admin.Ordered
 			areas [4]mail.Area
 		}{
-			{admin.Order{Filter: &admin.Filter{Sender: []string{"a@b"}}, DryRun: true}, admin.Ordered{Matched: 3, Dated: 2, Scanned: 4},
+			{admin.Order{Filter: &admin.Filter{Sender: []string{"a@b"}}, DryRun: true}, admin.Ordered{Matched: 3, Recipients: 3, Dated: 2, Scanned: 4},
 				[4]mail.Area{mail.AreaHold, mail.AreaHold, mail.AreaHold, mail.AreaHold}},
 			{admin.Order{All: true}, admin.Ordered{Matched: 3, Done: 3, Dated: 2, Scanned: 4},
 				[4]mail.Area{mail.AreaHold, mail.AreaHold, mail.AreaDeferred, mail.AreaDeferred}},
@@ -545,6 +545,14 @@ func (c *crowd) Recipients(_ context.Context, _ mail.QueueID, q admin.RecipientQ
 	}
 	list.More = int(list.Next) < c.recipients
 	return list, nil
+}
+
+// Sweep leaves out the recipients, as of all long lists.
+func (c *crowd) Sweep(ctx context.Context, from mail.QueueID, visit func(*admin.Sight) bool) error {
+	return c.Queue.Sweep(ctx, from, func(m *admin.Sight) bool {
+		m.Long, m.Recipients = true, nil
+		return visit(m)
+	})
 }
 
 // Show also knows the messages that recipients were moved to.

@@ -18,6 +18,10 @@ type Store interface {
 	// IDs, from a cursor on, due or not and whatever their buckets, which are 0 in the
 	// cursors.
 	Find(ctx context.Context, area mail.Area, from mail.Cursor, max int) (mail.Found, error)
+	// Sweep calls visit with all messages with an ID that is at least from, in the order of IDs and whatever their
+	// areas, until it returns false. What visit gets is valid until it returns; it must not use the Store. It takes
+	// a microsecond for a message where Show takes some tens of them.
+	Sweep(ctx context.Context, from mail.QueueID, visit func(*Sight) bool) error
 	// Show returns one message, wherever it is. The error wraps ErrGone if
 	// there is none.
 	Show(ctx context.Context, id mail.QueueID) (Message, error)
@@ -108,6 +112,21 @@ type Message struct {
 	// Damage names the part that cannot be read; "" if no damage is known. Without
 	// an envelope, Envelope.Arrived is 0.
 	Damage string
+
+	to []mail.Address // of the waiting recipients, if a sweep has shown them; nil: they must be read
+}
+
+// waiting returns the number of recipients that still need an attempt.
+func (m *Message) waiting() uint32 {
+	return m.Envelope.Recipients - min(m.Settled, m.Envelope.Recipients)
+}
+
+// A Sight is what Sweep shows of a message.
+type Sight struct {
+	Message
+	// Recipients are all recipients, unless Long is set: then Recipients must be asked for them.
+	Recipients []mail.RecipientOutcome
+	Long       bool
 }
 
 // A RecipientQuery selects recipients.

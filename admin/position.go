@@ -18,7 +18,11 @@ type position struct {
 	recipient uint32
 	since     mail.Instant // of an order to try messages: the core's last step before it; else 0
 	set       bool
+	swept     bool // in the order of queue IDs, in all areas at once; only at.ID counts
 }
+
+// sweptWord is where other positions have their area.
+const sweptWord = "all"
 
 var errCursor = errors.New("not a cursor returned by this API")
 
@@ -27,7 +31,11 @@ func (p position) String() string {
 	if !p.set {
 		return ""
 	}
-	text := fmt.Sprintf("%s-%x-%s-%d", p.area, int64(p.at.Due), p.at.ID, p.recipient)
+	area := p.area.String()
+	if p.swept {
+		area = sweptWord
+	}
+	text := fmt.Sprintf("%s-%x-%s-%d", area, int64(p.at.Due), p.at.ID, p.recipient)
 	if p.since != 0 {
 		text += fmt.Sprintf("-%x", int64(p.since))
 	}
@@ -45,12 +53,16 @@ func parsePosition(text string) (position, error) {
 	if len(parts) != 5 {
 		return position{}, errCursor
 	}
-	area, areaErr := parseArea(parts[0])
+	swept := parts[0] == sweptWord
+	area, areaErr := mail.AreaNone, error(nil)
+	if !swept {
+		area, areaErr = parseArea(parts[0])
+	}
 	due, dueErr := strconv.ParseInt(parts[1], 16, 64)
 	id, idErr := mail.ParseQueueID(parts[2])
 	recipient, recipientErr := strconv.ParseUint(parts[3], 10, 32)
 	since, sinceErr := strconv.ParseInt(parts[4], 16, 64)
-	p := position{area: area, at: mail.Cursor{Due: mail.Instant(due), ID: id}, recipient: uint32(recipient), since: mail.Instant(since), set: true}
+	p := position{area: area, at: mail.Cursor{Due: mail.Instant(due), ID: id}, recipient: uint32(recipient), since: mail.Instant(since), set: true, swept: swept}
 	if errors.Join(areaErr, dueErr, idErr, recipientErr, sinceErr) != nil || p.String() != text {
 		return position{}, errCursor
 	}

@@ -22,35 +22,46 @@ type scan struct {
 	store      Store
 	sel        selector
 	deadline   time.Time
-	messages   int // messages that may still be looked at
-	recipients int // the same
-	scanned    int // messages looked at
+	messages   int  // messages that may still be looked at
+	recipients int  // the same
+	swept      int  // messages that may still be swept
+	scanned    int  // messages looked at
+	reads      bool // who asks for messages reads their recipients
+	hopeless   bool // so few match that a sweep is faster than the index
 	gone       []mail.QueueID
 	unread     []Unread // messages that could not be read
 }
 
 func (s *Server) newScan(sel selector) *scan {
 	return &scan{store: s.store, sel: sel, deadline: time.Now().Add(s.cfg.ScanTime),
-		messages: s.cfg.ScanMessages, recipients: s.cfg.ScanRecipients}
+		messages: s.cfg.ScanMessages, swept: s.cfg.SweepMessages, recipients: s.cfg.ScanRecipients}
 }
 
 // search scans a page for a query, which has at most max messages. release must be called when the
 // request ends, unless there is an error.
 func (s *Server) search(ctx context.Context, f *Filter, cursor string, max int) (c *scan, found []Message, next position, release func(), err error) {
-	sel, from, err := s.parseQuery(f, cursor, "query")
+	c, from, release, err := s.begin(ctx, f, cursor)
 	if err != nil {
 		return nil, nil, next, nil, err
 	}
-	if release, err = s.admit(); err != nil {
-		return nil, nil, next, nil, err
-	}
-	sel.core = s.locator(ctx)
-	c = s.newScan(sel)
 	if found, next, err = c.run(ctx, from, max); err != nil {
 		release()
 		return nil, nil, next, nil, s.problem(ctx, err)
 	}
 	return c, found, next, release, nil
+}
+
+// begin parses a query and begins its scan. release must be called when the request ends, unless there is an error.
+func (s *Server) begin(ctx context.Context, f *Filter, cursor string) (c *scan, from position, release func(), err error) {
+	sel, from, err := s.parseQuery(f, cursor, "query")
+	if err != nil {
+		return nil, from, nil, err
+	}
+	if release, err = s.admit(); err != nil {
+		return nil, from, nil, err
+	}
+	sel.core = s.locator(ctx)
+	return s.newScan(sel), from, release, nil
 }
 
 // spent reports whether the request has reached one of its limits.
@@ -78,6 +89,23 @@ func (c *scan) run(ctx context.Context, from position, max int) ([]Message, posi
 		found, err := c.pick(ctx)
 		return found, position{}, err
 	}
+	if from.swept {
+		return c.sweepPage(ctx, from, max)
+	}
+	found, next, err := c.listed(ctx, from, max)
+	if !c.hopeless || err != nil {
+		return found, next, err
+	}
+	all, after, err := c.first(ctx, from, max)
+	if len(c.unread) > MessagesMax { // an answer cannot name them
+		c.unread = nil
+		return found, next, nil
+	}
+	return all, after, err
+}
+
+// listed is run by the order of the index.
+func (c *scan) listed(ctx context.Context, from position, max int) ([]Message, position, error) {
 	first := 0
 	if from.set {
 		if first = slices.Index(c.sel.areas, from.area); first < 0 {
@@ -150,6 +178,9 @@ func (c *scan) area(ctx context.Context, found []Message, from position, max int
 			}
 			if c.past(here) {
 				return found, position{}, nil
+			}
+			if c.hopeless = c.sweeps() && len(c.unread) == 0 && hopeless(c.scanned, len(found), max); c.hopeless {
+				return found, here, nil
 			}
 			m, ok, stopped, err := c.look(ctx, here)
 			if err != nil || stopped.set {

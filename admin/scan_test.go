@@ -201,6 +201,22 @@ func (s faultyStore) Show(ctx context.Context, id mail.QueueID) (admin.Message, 
 	return s.Queue.Show(ctx, id)
 }
 
+func (s faultyStore) Recipients(ctx context.Context, id mail.QueueID, q admin.RecipientQuery) (admin.RecipientList, error) {
+	if id == s.id {
+		return admin.RecipientList{}, errors.New("input/output error")
+	}
+	return s.Queue.Recipients(ctx, id, q)
+}
+
+func (s faultyStore) Sweep(ctx context.Context, from mail.QueueID, visit func(*admin.Sight) bool) error {
+	return s.Queue.Sweep(ctx, from, func(m *admin.Sight) bool {
+		if m.Envelope.ID == s.id {
+			*m = admin.Sight{Message: admin.Message{Envelope: mail.Envelope{ID: s.id}, Place: m.Place, Damage: "input/output error"}, Long: true}
+		}
+		return visit(m)
+	})
+}
+
 // One message that cannot be read is named. The others are listed, whatever the query,
 // and an order is carried out for them.
 //

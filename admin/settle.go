@@ -65,6 +65,12 @@ func (s *Server) eachRecipient(ctx context.Context, id mail.QueueID, waiting boo
 // concerned returns the recipients of a message that an order applies to.
 func (s *Server) concerned(ctx context.Context, sel *selector, m *Message) (concern, error) {
 	var c concern
+	if len(m.to) > 0 && !sel.aboutRecipients() {
+		for _, a := range m.to {
+			c.add(a)
+		}
+		return c, nil
+	}
 	err := s.eachWaiting(ctx, m.Envelope.ID, func(r *mail.RecipientOutcome) bool {
 		if sel.match(m, r) {
 			c.add(r.Recipient.Address)
@@ -82,8 +88,12 @@ func (s *Server) concerned(ctx context.Context, sel *selector, m *Message) (conc
 // to give the order page by page.
 func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, m *Message, done *Ordered) (bool, error) {
 	settles := v.settles(sel)
+	if o.DryRun && !settles {
+		done.Recipients += int(m.waiting())
+		return true, nil
+	}
 	if !v.harmful() && !settles {
-		if v != verbRetry && !o.DryRun { // attempts are logged anyway
+		if v != verbRetry { // attempts are logged anyway
 			s.logOrder(ctx, v, o, m, nil, "")
 		}
 		return true, nil

@@ -160,8 +160,17 @@ func putEnvelope(b *pebble.Batch, e *envelope, list []byte) error {
 }
 
 func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
-	d := decoder{rest: payload}
 	e := &envelope{}
+	if err := e.decode(id, payload); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// decode sets all of an envelope, whose texts share the payload's memory.
+func (e *envelope) decode(id mail.QueueID, payload string) error {
+	d := decoder{rest: payload}
+	*e = envelope{}
 	e.ID = id
 	flags := d.octet()
 	e.file = flags&flagFile != 0
@@ -195,7 +204,7 @@ func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
 	if flags&flagMore != 0 {
 		more := d.uvarint()
 		if more&^moreKnown != 0 {
-			return nil, fmt.Errorf("spool: envelope with fields %#x, this version knows %#x", more, moreKnown)
+			return fmt.Errorf("spool: envelope with fields %#x, this version knows %#x", more, moreKnown)
 		}
 		if more&morePriority != 0 {
 			e.Priority = int8(d.octet())
@@ -220,7 +229,7 @@ func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
 		}
 	}
 	e.recipients = d.rest
-	return e, d.check("envelope")
+	return d.check("envelope")
 }
 
 // readEnvelope reads the m key; nil without an error means that there is no

@@ -40,6 +40,9 @@ func (k *key) bytes() []byte { return k.octets[:k.n] }
 // plainKey returns the key of a value that exists once in the store.
 func plainKey(kind byte) key { return key{octets: [len(key{}.octets)]byte{kind}, n: 1} }
 
+// messageKeySize is the length of a messageKey.
+const messageKeySize = 1 + 8
+
 // messageKey returns the key of a value that exists once per message.
 func messageKey(kind byte, id mail.QueueID) key {
 	k := plainKey(kind)

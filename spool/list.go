@@ -31,6 +31,10 @@ func (s *Spool) Lookup(ctx context.Context, id mail.QueueID) (Summary, error) {
 	if err := ctx.Err(); err != nil {
 		return Summary{}, err
 	}
+	return s.lookup(id)
+}
+
+func (s *Spool) lookup(id mail.QueueID) (Summary, error) {
 	sum, err := s.summary(id)
 	if err != nil && !errors.Is(err, ErrGone) {
 		sum.Err = err

@@ -141,12 +141,21 @@ func distinctReplies(list outcomes) ([]said, func(int) int) {
 }
 
 func decodeOutcomes(payload string, first uint32) (outcomes, error) {
+	return outcomes(nil).decode(payload, first)
+}
+
+// decode appends decoded outcomes to a list.
+func (o outcomes) decode(payload string, first uint32) (outcomes, error) {
 	d := decoder{rest: payload}
 	n := d.uvarint()
 	if n > uint64(len(payload)) {
 		d.bad, n = true, 0
 	}
-	replies := make([]said, n)
+	var few [2]said
+	replies := few[:min(n, uint64(len(few)))]
+	if n > uint64(len(few)) {
+		replies = make([]said, n)
+	}
 	for i := range replies {
 		r, code := &replies[i].reply, d.uvarint()
 		r.Code = uint16(code)
@@ -156,7 +165,6 @@ func decodeOutcomes(payload string, first uint32) (outcomes, error) {
 			replies[i].via = mail.Via{Transport: d.text(), Nexthop: d.text(), Source: d.text()}
 		}
 	}
-	var list outcomes
 	var at mail.Instant
 	for len(d.rest) > 0 {
 		index := first + d.uint32()
@@ -167,12 +175,12 @@ func decodeOutcomes(payload string, first uint32) (outcomes, error) {
 			d.bad = true
 			break
 		}
-		list = append(list, mail.Outcome{
+		o = append(o, mail.Outcome{
 			Index: index, Result: mail.Result(kinds & (kindExpired - 1)), Expired: kinds&kindExpired != 0, Report: mail.ReportKind(kinds >> 4), Reply: replies[reply].reply, Via: replies[reply].via, At: at,
 		})
 		first = index
 	}
-	return list, d.check("outcomes")
+	return o, d.check("outcomes")
 }
 
 // putOutcomes adds a write of the outcomes of a chunk to the batch; encoded is what appendOutcomes has

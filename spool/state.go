@@ -164,8 +164,18 @@ func appendState(b []byte, st *state) []byte {
 }
 
 func decodeState(payload string) (*state, error) {
+	st := &state{}
+	if err := st.decode(payload); err != nil {
+		return nil, err
+	}
+	return st, nil
+}
+
+// decode sets all of a state, whose texts share the payload's memory. It uses the memory of the outcomes that the
+// state had.
+func (st *state) decode(payload string) error {
 	d := decoder{rest: payload}
-	st := &state{area: mail.Area(d.octet())}
+	*st = state{area: mail.Area(d.octet()), outcomes: st.outcomes[:0]}
 	flags := d.octet()
 	st.warned = flags&flagWarned != 0
 	st.file = flags&flagStateFile != 0
@@ -190,14 +200,14 @@ func decodeState(payload string) (*state, error) {
 	st.owed = d.uint32()
 	st.full = bitset(d.text())
 	if err := d.check("state"); err != nil {
-		return nil, err
+		return err
 	}
 	if d.rest == "" {
-		return st, nil
+		return nil
 	}
 	var err error
-	st.outcomes, err = decodeOutcomes(d.rest, 0)
-	return st, err
+	st.outcomes, err = st.outcomes.decode(d.rest, 0)
+	return err
 }
 
 // putState adds a write of a state to the batch; encoded is what appendState has made of it.

@@ -199,6 +199,33 @@ func (q *Queue) Find(ctx context.Context, area mail.Area, from mail.Cursor, max 
 	return found, ctx.Err()
 }
 
+// Sweep implements admin.Store.
+func (q *Queue) Sweep(ctx context.Context, from mail.QueueID, visit func(*admin.Sight) bool) error {
+	q.mu.Lock()
+	var all []admin.Sight
+	for _, m := range q.messages {
+		if m.Envelope.ID >= from {
+			all = append(all, admin.Sight{Message: m.Message, Recipients: slices.Clone(m.Recipients), Long: len(m.Recipients) > longList || m.Damaged || m.Unreadable})
+		}
+	}
+	q.mu.Unlock()
+	for i := range all {
+		if all[i].Long {
+			all[i].Recipients = nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !visit(&all[i]) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// longList is the number of recipients from which on a sweep leaves them out.
+const longList = 50
+
 // Show implements admin.Store.
 func (q *Queue) Show(ctx context.Context, id mail.QueueID) (admin.Message, error) {
 	q.mu.Lock()

@@ -218,16 +218,28 @@ func (s adminStore) Find(ctx context.Context, area mail.Area, from mail.Cursor, 
 	return s.spool.Find(ctx, area, from, max)
 }
 
+func (s adminStore) Sweep(ctx context.Context, from mail.QueueID, visit func(*admin.Sight) bool) error {
+	var sight admin.Sight
+	return s.spool.Sweep(ctx, from, func(m *spool.Sight) bool {
+		sight.Message, sight.Recipients, sight.Long = shownMessage(&m.Summary), m.Recipients, m.Long
+		return visit(&sight)
+	})
+}
+
 func (s adminStore) Show(ctx context.Context, id mail.QueueID) (admin.Message, error) {
 	m, err := s.spool.Lookup(ctx, id)
 	if err != nil {
 		return admin.Message{}, adminError(err)
 	}
+	return shownMessage(&m), nil
+}
+
+func shownMessage(m *spool.Summary) admin.Message {
 	shown := admin.Message{Envelope: m.Envelope, Place: m.Place, Settled: m.Settled, Reason: m.Reason}
 	if m.Err != nil {
 		shown.Damage = m.Err.Error()
 	}
-	return shown, nil
+	return shown
 }
 
 func (s adminStore) Recipients(ctx context.Context, id mail.QueueID, q admin.RecipientQuery) (admin.RecipientList, error) {

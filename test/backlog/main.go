@@ -23,6 +23,7 @@ func main() {
 	flag.IntVar(&o.domains, "domains", 20, "domains that these are in")
 	flag.IntVar(&o.bounces, "bounces", 60_000, "messages that bounce at once")
 	flag.IntVar(&o.idle, "idle", 5000, "idle connections")
+	flag.StringVar(&o.queue, "queue", "", "part operator: a queue directory to copy, which is made if it does not exist")
 	flag.StringVar(&o.settings, "settings", "", "further configuration, such as spool.cache_size=\"64M\"")
 	flag.Float64Var(&o.scale, "scale", 1, "a factor for messages, recipients and connections")
 	complete := func() bool { return o.binary != "" && o.dir != "" && o.scale > 0 }
@@ -30,11 +31,11 @@ func main() {
 }
 
 type options struct {
-	binary, dir, parts, settings string
-	messages, size, clients      int
-	recipients, domains, idle    int
-	bounces                      int
-	scale                        float64
+	binary, dir, parts, settings, queue string
+	messages, size, clients             int
+	recipients, domains, idle           int
+	bounces                             int
+	scale                               float64
 }
 
 func (o options) scaled() options {
@@ -47,7 +48,7 @@ func (o options) scaled() options {
 func run(ctx context.Context, o options) error {
 	var f measure.Figures
 	known := map[string]func(context.Context, options, string, *measure.Figures) error{
-		"backlog": backlog, "recipients": recipients, "idle": idle, "bounces": bounces, "sender": sender, "waiting": waiting, "suspended": suspended,
+		"backlog": backlog, "recipients": recipients, "idle": idle, "bounces": bounces, "sender": sender, "waiting": waiting, "suspended": suspended, "operator": operator,
 	}
 	for part := range strings.SplitSeq(o.parts, ",") {
 		do := known[part]
