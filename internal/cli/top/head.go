@@ -35,10 +35,10 @@ func (m *model) title(width int) string {
 	if m.reading.sample.Number > 0 {
 		right = m.reading.now().Local().Format("15:04:05")
 	}
-	left = fit(left, max(width-len(right)-1, 1))
 	if width == 0 {
 		return m.palette[toneTitle].Render(left) + "  " + right
 	}
+	left = fit(left, max(width-len(right)-1, 1))
 	return m.palette[toneTitle].Render(left) + strings.Repeat(" ", max(width-lipgloss.Width(left)-len(right), 1)) + right
 }
 

@@ -459,7 +459,7 @@ func TestOnce(t *testing.T) {
 		if err != nil || strings.Contains(text, "\x1b") {
 			t.Errorf("%v: %v\n%q", args, err, text)
 		}
-		for _, want := range []string{"sent 120", "SITES\n", "smtp:{mx1.quick.example;mx2.quick.example}  opening", "FLOWS\n", "news@shop.example", "TRANSPORTS\n", "ago shrank 21→20: 421 too many connections"} {
+		for _, want := range []string{"posthaste top  " + d.socket + "  ", "sent 120", "SITES\n", "smtp:{mx1.quick.example;mx2.quick.example}  opening", "FLOWS\n", "news@shop.example", "TRANSPORTS\n", "ago shrank 21→20: 421 too many connections"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%v: no %q in\n%s", args, want, text)
 			}
