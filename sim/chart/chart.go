@@ -31,6 +31,15 @@ func Draw(w io.Writer, r *sim.Report) error {
 	return err
 }
 
+// DrawDelays writes the last part of that picture alone: which part of the recipients was delivered within which
+// time, for each class of arrival and each run.
+func DrawDelays(w io.Writer, r *sim.Report) error {
+	c := &canvas{}
+	bottom := c.delays(r, margin)
+	_, err := io.WriteString(w, c.finish(bottom+margin))
+	return err
+}
+
 func summary(r *sim.RunReport) string {
 	all := r.DelayMS["all"]
 	return fmt.Sprintf("%d deliveries, %.2f %% deferred at first, %.4g recipients/s, window %.2f ± %.2f, delay p50 %s, p99 %s",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,37 @@ func draw(t *testing.T, r *sim.Report) string {
 	}
 	return b.String()
 }
+
+// The picture of delays is the end of the whole picture, moved up, and nothing else.
+func TestDrawDelays(t *testing.T) {
+	r := report(t, 1)
+	var b bytes.Buffer
+	if err := DrawDelays(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	elements := func(svg string) []string {
+		return regexp.MustCompile(`<(rect|line|text|poly)[^<]*`).FindAllString(svg, -1)
+	}
+	position := regexp.MustCompile(`(y\d?|points)="[^"]*"`)
+	part, whole := elements(b.String()), elements(draw(t, r))
+	if len(part) < 20 || len(part) >= len(whole) {
+		t.Fatalf("%d elements of %d", len(part), len(whole))
+	}
+	for i := range part[1:] { // the first one is the background
+		got, want := part[len(part)-1-i], whole[len(whole)-1-i]
+		if position.ReplaceAllString(got, "") != position.ReplaceAllString(want, "") {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+	}
+	if err := DrawDelays(failing{}, r); err == nil {
+		t.Error("a file that cannot be written is no error")
+	}
+}
+
+// failing is a file on a full disk.
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 // A browser must be able to read the picture, whatever names are in it, and
 // every delivery must have its cell.

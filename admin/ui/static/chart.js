@@ -31,7 +31,7 @@ function nice(most) {
 
 // line draws columns over time. series: [{name, values, kind, stepped, filled}]; marks: [{at, y, kind, text}].
 export function line({ at, series, marks = [], label, unit = "", show: format = (v) => String(v), height = 200, half = false }) {
-  const [w, left, right, top, bottom] = [Math.round(room(half)), 54, 6, 10, height - 24];
+  const [w, left, right, top, bottom] = [Math.round(room(half)), 64, 6, 10, height - 24];
   const begin = at[0] ?? 0;
   const end = Math.max(at.at(-1) ?? 1, begin + 1);
   const most = nice(Math.max(1, ...series.flatMap((one) => one.values), ...marks.map((m) => m.y)));

@@ -59,6 +59,7 @@ violated, 4 if mail got stuck, and 5 if two runs with the same seed differed.`,
 	f.BoolVar(&s.json, "json", false, "print one JSON object")
 	f.StringVar(&s.trace, "trace", "", `record the run in a `+"`file`"+`; with several runs its name contains {run} or {seed}`)
 	f.StringVar(&s.plot, "plot", "", "draw slots, windows and delays as an SVG `file`")
+	f.StringVar(&s.delays, "plot-delays", "", "draw only the delays as an SVG `file`")
 	cmd.AddCommand(newSimListCommand(), newSimShowCommand())
 	return cmd
 }
@@ -105,6 +106,7 @@ type simulation struct {
 	only    []string
 	json    bool
 	plot    string
+	delays  string
 	trace   string
 }
 
@@ -231,15 +233,24 @@ func simInput(err error) error {
 	return exit.New(exitSimInput, err, `"posthaste sim list" lists the built-in scenarios.`)
 }
 
+// drawn draws a picture of a report into a file, if it has a name.
+func drawn(name string, draw func(io.Writer, *sim.Report) error, report *sim.Report) error {
+	if name == "" {
+		return nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return exit.New(exit.IO, err, "")
+	}
+	if err := errors.Join(draw(f, report), f.Close()); err != nil {
+		return exit.Errorf(exit.IO, "draw %s: %w", name, err)
+	}
+	return nil
+}
+
 func (s *simulation) write(out io.Writer, report *sim.Report) error {
-	if s.plot != "" {
-		f, err := os.Create(s.plot)
-		if err != nil {
-			return exit.New(exit.IO, err, "")
-		}
-		if err := errors.Join(chart.Draw(f, report), f.Close()); err != nil {
-			return exit.Errorf(exit.IO, "draw %s: %w", s.plot, err)
-		}
+	if err := errors.Join(drawn(s.plot, chart.Draw, report), drawn(s.delays, chart.DrawDelays, report)); err != nil {
+		return err
 	}
 	if !s.json {
 		return report.WriteTable(out)
