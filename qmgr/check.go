@@ -180,6 +180,7 @@ func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*sched.Lane]int)
 		d := queueOf(p.Destination)
 		assert.That(d.transport.queues[d.key()] == d, "queue %s is gone, its peer is not", d.name)
 	}
+	assert.That(!(m.stuck && m.warming || m.stuck && m.suspended || m.warming && m.suspended), "all recipients of message %v are put off for two reasons", m.ID)
 	assert.That(m.Entries > 0 || m.awaits != 0 || m.routing.Len() > 0 || q.halt, "message %v waits for nothing", m.ID)
 }
 

@@ -32,6 +32,8 @@ const (
 
 // Config is how the queue manager behaves. The zero value of a field means its
 // default; the parameter names in the comments are Postfix's.
+//
+//archtest:fields parameters, each with a meaning of its own
 type Config struct {
 	// ActiveLimit bounds the messages in core (qmgr_message_active_limit);
 	// default 20000, at least 1. Raise it when many destinations are slow at
@@ -170,6 +172,8 @@ const (
 
 // TransportConfig is the limits of one transport. The zero value of a field
 // means its default.
+//
+//archtest:fields parameters, each with a meaning of its own
 type TransportConfig struct {
 	// Scheduler says in which order entries are selected. It cannot be changed by
 	// a reload once mail has been routed to the transport. RoundRobin is best set

@@ -69,16 +69,22 @@ type round struct {
 	settled    bool           // outcomes has one that is settled
 	debts      bool           // the spool holds an outcome that owes a report
 	unreported bool           // the reports could not be made in this round
-	retry      bool           // some recipient will be tried again
-	stuck      bool           // each of those was put off because its destination is stuck
-	warming    bool           // likewise, because its sources may send no more today
-	suspended  bool           // likewise, because of operators' suspensions
-	kept       bool           // some recipient was put off because of one
-	aside      bool           // some of those were left as they are
-	changed    bool           // a change was made
-	failed     bool           // some recipient failed for good
-	doubt      bool           // some recipient may have the message, which will be held for that reason
-	gaveUp     bool           // recipients were given up because of its deadline
+	postponed
+	changed bool // a change was made
+	failed  bool // some recipient failed for good
+	doubt   bool // some recipient may have the message, which will be held for that reason
+	gaveUp  bool // recipients were given up because of its deadline
+}
+
+// postponed is whether recipients will be tried again, and why, from which it follows when. Invariant: at most one of
+// stuck, warming and suspended is true, since a recipient is put off for one reason.
+type postponed struct {
+	retry     bool // some recipient will be tried again
+	stuck     bool // each of those was put off because its destination is stuck
+	warming   bool // likewise, because its sources may send no more today
+	suspended bool // likewise, because of operators' suspensions
+	kept      bool // some recipient was put off because of one
+	aside     bool // some of those were left as they are
 	// kept: the earliest end of these suspensions, and how many had ended by then.
 	keptUntil   mail.Instant
 	endedBefore uint64

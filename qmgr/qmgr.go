@@ -38,6 +38,7 @@ type Qmgr struct {
 	incoming
 	core
 	delivering
+	constraints
 	connecting
 }
 
@@ -74,6 +75,19 @@ type core struct {
 	deadlines minheap.Heap[message, byDeadline] // messages in core whose deadlines have not passed
 }
 
+// constraints is what operators, receivers and the configuration demand of deliveries.
+type constraints struct {
+	shapes    *shape.Table
+	shares    *fair.Rules
+	sources   sources
+	warmup    *warmup.Table
+	spent     []warmup.Key // allowances that were used up and from which mail has to leave
+	measured  *measure.Table
+	suspended suspensions
+	rules     ruleNames
+	fed       bool // there is a HostFeed
+}
+
 // delivering is what is selected next (package sched), and what is under way.
 type delivering struct {
 	transports map[string]*transport
@@ -85,15 +99,6 @@ type delivering struct {
 	busy       map[EntryID]*delivery
 	lastEntry  EntryID
 	rerouted   rerouting
-	shapes     *shape.Table
-	shares     *fair.Rules
-	sources    sources
-	warmup     *warmup.Table
-	measured   *measure.Table
-	suspended  suspensions
-	rules      ruleNames
-	fed        bool         // there is a HostFeed
-	spent      []warmup.Key // allowances that were used up and from which mail has to leave
 }
 
 // connecting is the connections on which the core decides (package conns).
@@ -122,7 +127,8 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	q.incoming = incoming{admission: intake.NewAdmission(), lookups: intake.NewLookups(), desk: callout.New(cfg.desk())}
 	q.core = core{messages: make(map[mail.QueueID]*message),
 		moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
-	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery), shapes: shapes, shares: &cfg.Shares}
+	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery)}
+	q.constraints = constraints{shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
 	q.warmup, q.measured, q.suspended.orders = warmup.New(cfg.Warmup, 0), measure.New(), measure.NewOrders()
 	q.flows = flows.NewRegistry(cfg.TenantFlows, sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix})
@@ -398,7 +404,6 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 	}
 	d.Free()
 	d.transport.drop(d)
-	d.transport.order.Remove(&d.inOrder)
 	q.queues--
 	q.stocks.giveQueue(d)
 }

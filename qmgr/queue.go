@@ -21,23 +21,34 @@ import (
 type queue struct {
 	flows.Destination
 	transport *transport
-	name      string            // among those of the transport that share neither source nor security
-	source    *sourceState      // from which its mail leaves; nil where none is chosen
-	security  string            // what its mail demands of connections (mail.Route.Security)
-	inOrder   ilist.Link[queue] // on transport.order
-	nexthop   string            // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
-	instead   mail.Origin       // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
-	said      mail.Reply        // instead: what the remote host said that led to it; zero if it was none
-	window    window.Window
-	volley    int        // deliveries started since the last one ended
-	reason    mail.Reply // why the window is Dead
-	told      *Feedback  // the last that was emitted, without cause; nil if none was
-	outcomes  [4]uint64  // recipients by mail.Result, since it came about
-	timer     timer      // Dead: end of the back-off; Suspended: end of the rest
-	limits    *limits    // what holds for it
+	identity
+	inOrder  ilist.Link[queue] // on transport.order
+	instead  mail.Origin       // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
+	said     mail.Reply        // instead: what the remote host said that led to it; zero if it was none
+	outcomes [4]uint64         // recipients by mail.Result, since it came about
+	health
+	limits *limits // what holds for it
 	pacing
 	reaching
 	spreading spreading
+}
+
+// identity is what distinguishes a queue from the others of its transport. It does not change.
+type identity struct {
+	name     string       // among those of the transport that share neither source nor security
+	source   *sourceState // from which its mail leaves; nil where none is chosen
+	security string       // what its mail demands of connections (mail.Route.Security)
+	nexthop  string       // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
+}
+
+// health is what has been learned about a destination. Invariant: the timer runs if the window is not Ready, and reason is
+// zero unless it is Dead.
+type health struct {
+	window window.Window
+	volley int        // deliveries started since the last one ended
+	reason mail.Reply // why the window is Dead
+	told   *Feedback  // the last that was emitted, without cause; nil if none was
+	timer  timer      // Dead: end of the back-off; Suspended: end of the rest
 }
 
 // pacing is a destination's limits by time.
@@ -61,24 +72,21 @@ type reaching struct {
 // A queueKey identifies a queue among those of its transport.
 type queueKey struct{ name, source, security string }
 
-func (q *queue) key() queueKey { return queueKey{q.name, q.source.name(), q.security} }
+func (q *identity) key() queueKey { return queueKey{q.name, q.source.name(), q.security} }
 
 // plain reports whether the queue is found by its name alone.
-func (q *queue) plain() bool { return q.source == nil && q.security == "" }
+func (q *identity) plain() bool { return q.source == nil && q.security == "" }
 
 func newQueue(t *transport, name, nexthop string, s *sourceState, security string) *queue {
 	q := t.stocks.queues.Take()
-	q.transport, q.name, q.source, q.security, q.nexthop, q.window = t, name, s, security, nexthop, window.New(&t.limits.window)
+	q.transport, q.window = t, window.New(&t.limits.window)
+	q.identity = identity{name: name, source: s, security: security, nexthop: nexthop}
 	q.Destination.SetUp(&t.Transport, name, q)
 	q.limits = &t.limits
 	q.timer.kind, q.timer.queue = timerQueue, q
 	q.pace.kind, q.pace.queue = timerPace, q
 	q.spreading.pause.kind, q.spreading.pause.queue = timerSpread, q
-	t.queues[q.key()] = q
-	if !q.plain() {
-		t.listVariant(q)
-	}
-	t.order.PushBack(&q.inOrder, q)
+	t.add(q)
 	return q
 }
 

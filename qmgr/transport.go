@@ -22,25 +22,40 @@ type transport struct {
 	cfg      TransportConfig
 	outcomes [4]uint64             // recipients by mail.Result
 	inRing   ilist.Link[transport] // on Qmgr.ring
+	stocks   *stocks               // the queue manager's
+	directory
+	outage outage
+	limits limits // of its destinations, but for those that have others
+	spacing
+	joint
+}
+
+// directory is the destinations of a transport. Invariant: order has exactly those of queues, and variants exactly those of
+// them that are not plain.
+type directory struct {
 	queues   map[queueKey]*queue
 	variants map[string]*variants // the queues that are not plain, by name
 	order    ilist.List[queue]    // in the order in which they came about; in round robin, in that of their turns
-	outage   outage
-	limits   limits // of its destinations, but for those that have others
-	rate     rate.Bucket
-	paused   bool // a limit by time of the destination is reached
-	pace     timer
-	delay    transportDelay
-	stocks   *stocks // the queue manager's
-	// group is its connections, where the core decides on them; wanting is
-	// Qmgr.wanting.
+}
+
+// spacing is a transport's limits by time.
+type spacing struct {
+	rate   rate.Bucket
+	paused bool  // one of them is reached
+	pace   timer // paused, unless a delivery has to end: when it may have more
+	delay  transportDelay
+}
+
+// joint is what the connections of a transport share. group is nil where the core does not decide on them, and
+// then nothing is on resting.
+type joint struct {
 	group   *conns.Group
-	wanting *ilist.List[queue]
-	resting ilist.List[queue] // want connections when the transport is not paused any more
+	wanting *ilist.List[queue] // Qmgr.wanting
+	resting ilist.List[queue]  // want connections when the transport is not paused any more
 }
 
 func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
-	t := &transport{cfg: cfg, queues: make(map[queueKey]*queue), variants: make(map[string]*variants), stocks: &q.stocks}
+	t := &transport{cfg: cfg, stocks: &q.stocks, directory: directory{queues: make(map[queueKey]*queue), variants: make(map[string]*variants)}}
 	t.SetUp(name, t, cfg.Scheduler, q.flows, q.shares)
 	if cfg.Agents == AgentsConnections {
 		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
@@ -68,7 +83,7 @@ func (t *transport) setShares(r *fair.Rules) {
 func (t *transport) Rules() sched.Rules { return t.cfg.lane() }
 
 // destinations are the queues in their order.
-func (t *transport) destinations() iter.Seq[*queue] { return t.order.All() }
+func (t *directory) destinations() iter.Seq[*queue] { return t.order.All() }
 
 // ready reports whether the transport could start a delivery now.
 func (t *transport) ready() bool {
@@ -106,9 +121,19 @@ func (q *Qmgr) queue(t *transport, name, nexthop string, s *sourceState, securit
 	return d
 }
 
+// add lists a queue.
+func (t *directory) add(d *queue) {
+	t.queues[d.key()] = d
+	if !d.plain() {
+		t.listVariant(d)
+	}
+	t.order.PushBack(&d.inOrder, d)
+}
+
 // drop removes a queue.
-func (t *transport) drop(d *queue) {
+func (t *directory) drop(d *queue) {
 	delete(t.queues, d.key())
+	t.order.Remove(&d.inOrder)
 	if d.plain() {
 		return
 	}
@@ -130,7 +155,7 @@ type variants struct {
 }
 
 // listVariant lists a queue that is not plain.
-func (t *transport) listVariant(d *queue) {
+func (t *directory) listVariant(d *queue) {
 	v := t.variants[d.name]
 	if v == nil {
 		v = &variants{}
@@ -143,7 +168,7 @@ func (t *transport) listVariant(d *queue) {
 }
 
 // variantsOf returns those of a name.
-func (t *transport) variantsOf(name string) []*queue {
+func (t *directory) variantsOf(name string) []*queue {
 	if v := t.variants[name]; v != nil {
 		return v.all
 	}
@@ -152,7 +177,7 @@ func (t *transport) variantsOf(name string) []*queue {
 
 // named yields the queues of a name: the plain one, and those with a source or a demand of
 // security. One may be freed while it is yielded.
-func (t *transport) named(name string) iter.Seq[*queue] {
+func (t *directory) named(name string) iter.Seq[*queue] {
 	return func(yield func(*queue) bool) {
 		if d := t.queues[queueKey{name: name}]; d != nil && !yield(d) {
 			return

@@ -106,6 +106,8 @@ func (s *QueueSum) add(d *queue) {
 }
 
 // QueueView is what the core holds of one destination.
+//
+//archtest:fields a copy of what is known, to be read
 type QueueView struct {
 	Nexthop string
 	Source  string // from which its mail leaves; "" where none is chosen

@@ -75,6 +75,8 @@ func TestParseRules(t *testing.T) {
 		{"twice", head + "a:\na:", "rules:4: a: there is a rule already"},
 		{"detail of nothing", head + " std os", "rules:3: std: no package above it"},
 		{"bad detail", head + "a:\n  also os", "rules:4: want std, module or test, not also"},
+		{"fields", head + "a:\nfields 3 a b/...", ""},
+		{"bad fields", head + "fields few a", "rules:3: want fields NUMBER PATTERN …"},
 		{"never unknown", head + "a:\na never b", "rules:4: there is no rule for b above it"},
 		{"never after all", head + "a:\nb: a\nc: b\nc never a", "rules: c never a, but the rules allow it"},
 	} {

@@ -6,6 +6,7 @@
 //   - syntax that has no place in the pure half: goroutines, channels, recover,
 //     the clock, package variables that change, iteration in map order,
 //     floating-point products that a compiler may fuse into sums;
+//   - structs of the core with more fields than a reader can keep in mind;
 //   - names that say nothing, marks of unfinished work, tests that sleep;
 //   - packages and exported names without a comment, documents with broken
 //     links, or that name files or tests that do not exist, packages that

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -13,6 +14,23 @@ type Rules struct {
 	packages []*rule // in the order of the file
 	tests    patterns
 	never    [][2]string
+	fields   []fieldRule
+}
+
+// A fieldRule is how many fields structs may have, in packages that match.
+type fieldRule struct {
+	packages patterns
+	most     int
+}
+
+// fieldsOf returns how many fields structs of a package may have; 0 for any number.
+func (r *Rules) fieldsOf(path string) int {
+	for _, f := range r.fields {
+		if f.packages.match(path) {
+			return f.most
+		}
+	}
+	return 0
 }
 
 // A rule is what one package, or all below a folder, may import.
@@ -99,6 +117,8 @@ func (p *ruleParser) line(line string) error {
 		return nil
 	case len(words) == 3 && words[1] == "never":
 		return p.forbid(words[0], words[2])
+	case len(words) >= 3 && words[0] == "fields":
+		return p.limitFields(words[1], words[2:])
 	case strings.HasSuffix(words[0], ":"):
 		return p.begin(strings.TrimSuffix(words[0], ":"), words[1:])
 	}
@@ -180,6 +200,15 @@ func (p *ruleParser) detail(words []string) error {
 	default:
 		return fmt.Errorf("want std, module or test, not %s", words[0])
 	}
+	return nil
+}
+
+func (p *ruleParser) limitFields(number string, packages []string) error {
+	most, err := strconv.Atoi(number)
+	if err != nil || most < 1 {
+		return fmt.Errorf("want fields NUMBER PATTERN …")
+	}
+	p.rules.fields = append(p.rules.fields, fieldRule{packages, most})
 	return nil
 }
 

@@ -149,7 +149,7 @@ func (t *Tree) search(path string) (int, bool) {
 // Check runs every check. The complaints are ordered by file and line.
 func Check(t *Tree, r *Rules) ([]Complaint, error) {
 	var all []Complaint
-	for _, check := range []func(*Tree, *Rules) []Complaint{imports, names, sleeps, comments, documents, references} {
+	for _, check := range []func(*Tree, *Rules) []Complaint{imports, names, sleeps, comments, documents, references, structs} {
 		all = append(all, check(t, r)...)
 	}
 	impure, err := purity(t, r)

@@ -12,21 +12,29 @@ type Group struct {
 	open int // connections that have a slot
 	// leaving is how many of these are draining: their slots will soon be free.
 	leaving int
-	// doubtful is how many of these are in doubt, untested how many of those are to
-	// sites that are not known to take mail, and trials the untested ones that began
-	// when there were enough doubtful ones: trials <= untested <= doubtful <= open.
-	doubtful, untested, trials int
-	idle                       ilist.List[Conn] // the one unused for longest first
+	doubts
+	idle ilist.List[Conn] // the one unused for longest first
+	slotLines
+	inPool ilist.Link[Group] // on pool.groups; listed if any site waits in a line
+}
 
-	// The lines of sites that wait for a slot: slots are those without a connection that
-	// wait for one of any kind; shares those that have some, or whose message uses
-	// enough; fresh and behind those, new or slow, that wait because doubtful
-	// connections have enough.
-	slots, shares, fresh, behind ilist.List[Site]
-	flows                        map[fair.Path]*slotFlow // those on behalf of which sites wait in slots
-	turns                        fair.Order              // of flows
-	slowTurn                     bool                    // it is the turn of behind, unless slow sites have enough
-	inPool                       ilist.Link[Group]       // on pool.groups; listed if any site waits in a line
+// doubts counts connections of a group that are in doubt. Invariant: trials <= untested <= doubtful <= Group.open.
+type doubts struct {
+	doubtful int
+	untested int // of these, to sites that are not known to take mail
+	trials   int // of those, that began when there were enough doubtful ones
+}
+
+// slotLines are the sites that wait for a slot. A site is in one of the first four at most.
+type slotLines struct {
+	slots  ilist.List[Site] // without a connection: they wait for a slot of any kind
+	shares ilist.List[Site] // with some, or on behalf of a message that uses enough
+	fresh  ilist.List[Site] // new, while doubtful connections have enough
+	behind ilist.List[Site] // slow, likewise
+
+	flows    map[fair.Path]*slotFlow // those on behalf of which sites wait in slots
+	turns    fair.Order              // of flows
+	slowTurn bool                    // it is the turn of behind, unless slow sites have enough
 }
 
 // NewGroup returns a transport without connections.

@@ -8,6 +8,8 @@ import (
 
 // A View is everything that is known of a host at an instant. The zero View is that
 // of an unknown host.
+//
+//archtest:fields a copy of what is known, to be read
 type View struct {
 	Open  int // connections, including those being opened
 	State State

@@ -26,18 +26,23 @@ type scan struct {
 	surveyed mail.Bucket        // the survey has named all buckets up to it; BucketEnd: it is over
 	survey   *search            // whose fetch under way names the next
 
-	hungry  ilist.List[search] // more, nothing found, and no fetch under way
-	fetches int                // under way
-	asked   int                // messages that these may find
-	found   int                // messages found and not taken
-	unread  int                // searches with more
-	looking int                // searches with more, or a fetch under way
+	hungry ilist.List[search] // more, nothing found, and no fetch under way
+	progress
 	dues    minheap.Heap[search, byDue]
 	ready   fair.Order                     // searches that have found something
 	blocked minheap.Heap[search, byInCore] // those of them whose bucket had its part of the core when it was their turn
 
 	named []mail.QueueID // ScanFlush: by Retry, and not taken
 	only  mail.Instant   // ScanWarmup: it is for what is due then, and nothing else; 0: it has ended
+}
+
+// progress counts what the searches of a scan are doing.
+type progress struct {
+	fetches int // under way
+	asked   int // messages that these may find
+	found   int // messages found and not taken
+	unread  int // searches with more
+	looking int // searches with more, or a fetch under way
 }
 
 const (

@@ -14,8 +14,7 @@ type Lane struct {
 	Name      string // of the transport
 	Owner     Owner
 	Scheduler Scheduler
-	Load            // the sum over the destinations
-	Sum       *Load // that of all lanes of the transport
+	sums
 
 	rules Rules
 	// current is where the next selection starts; nil means that nothing can be
@@ -30,6 +29,17 @@ type Lane struct {
 	changes
 	comparison
 
+	tools
+}
+
+// sums count what waits and what is under way. Invariant: Load is the sum over the destinations.
+type sums struct {
+	Load
+	Sum *Load // that of all lanes of the transport
+}
+
+// tools are how the lane answers questions, and from where it takes its structures.
+type tools struct {
 	find   finder
 	spares *Spares // the queue manager's
 }

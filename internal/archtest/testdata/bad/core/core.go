@@ -71,3 +71,17 @@ func run(m map[nouns.Noun]int, x, y float64) float64 {
 	_ = d
 	return z // TODO: bad
 }
+
+type wide struct { // bad
+	a, b int
+	c    string
+	d    bool
+}
+
+//archtest:fields
+type silent struct{ a, b, c, d int } // bad: no reason
+
+//archtest:fields they are independent of each other
+type excused struct{ a, b, c, d int }
+
+type narrow struct{ a, b, c int }
