@@ -102,7 +102,7 @@
 //	deadline.go                         what is late
 //	suspend.go                          what operators have suspended
 //	operator.go, settle.go              orders
-//	view.go, destinations.go, waitreason.go  what can be seen
+//	view.go, destinations.go, waitreason.go, sourceview.go  what can be seen (package views)
 //	verification.go                     questions of clients (package callout)
 //
 // # For hosts that connect

@@ -13,17 +13,6 @@ import (
 // It is tried again after Config.TransportRetryTime, as soon as a delivery that
 // it still has under way ends well or badly, or when an operator wants it.
 
-// TransportState is whether the agents of a transport can be had.
-type TransportState uint8
-
-const (
-	TransportAlive TransportState = iota // as far as is known
-	TransportDead                        // they cannot; its mail is deferred
-)
-
-// String returns the word that logs and views show.
-func (s TransportState) String() string { return [...]string{"alive", "dead"}[s] }
-
 // An outage is a transport's part in this.
 type outage struct {
 	state  TransportState

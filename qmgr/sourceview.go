@@ -2,14 +2,11 @@ package qmgr
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 
-	"github.com/posthaste-mta/posthaste/internal/best"
 	"github.com/posthaste-mta/posthaste/mail"
-	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
-	"github.com/posthaste-mta/posthaste/qmgr/warmup"
+	"github.com/posthaste-mta/posthaste/qmgr/views"
 )
 
 // A tally is what became of the recipients of deliveries on one day, which is that of UTC.
@@ -38,40 +35,6 @@ func (t *tally) turn(now mail.Instant) {
 	case t.since < begin:
 		*t = tally{since: begin}
 	}
-}
-
-// A SourceView is one source, and what the core has of it.
-type SourceView struct {
-	Name, Hello string
-	Configured  bool // false: a reload has removed it, and mail is still under way from it
-	Addresses   []AddressView
-	Pools       []SourcePool // those that have it
-	Connections int          // ready, or being opened
-	Waiting     int          // entries
-	Busy        int          // deliveries under way
-	// Delivered, Deferred and Bounced are the recipients of today's deliveries, which is
-	// since Since.
-	Delivered, Deferred, Bounced uint64
-	Since                        mail.Instant // 0 if there was none
-	Destinations                 int          // for which it has mail, connections, or knows that they are dead
-	// Most of these, those with the most waiting first.
-	Sites  []DestinationSummary
-	Warmup *warmup.SourceView // nil if it is not warmed up
-}
-
-// An AddressView is one address of a source.
-type AddressView struct {
-	Addr  netip.Addr
-	State string       // "in use", "withdrawn" or "tried"
-	Why   mail.Reply   // withdrawn, tried: what the system said
-	Since mail.Instant // likewise: when it said so first
-	Until mail.Instant // withdrawn: when it is tried again
-}
-
-// A SourcePool is the part that a source has in a pool.
-type SourcePool struct {
-	Pool       string
-	Weight, Of int // Of is the sum of all weights
 }
 
 // Sources returns all sources in the order of the configuration, with at most most of the
@@ -122,16 +85,17 @@ func (q *Qmgr) sourceView(s *sourceState, most int) SourceView {
 	if w, warming := q.warmup.View(s.Name, most, q.now); warming {
 		v.Warmup = &w
 	}
-	found := best.Of[ranked]{Most: most, Compare: compareRanked}
+	found := views.NewRanking[[]*queue](most)
 	for d := range q.queuesOf(s) {
 		v.Connections += d.site.Count()
 		v.Waiting += d.Waiting
 		v.Busy += d.Busy
 		v.Destinations++
-		found.Add(q.rank(d))
+		all := []*queue{d}
+		found.Add(q.position(all), all)
 	}
-	for _, one := range found.Sorted() {
-		v.Sites = append(v.Sites, q.summary(one))
+	for at, all := range found.All() {
+		v.Sites = append(v.Sites, q.summary(at, all))
 	}
 	return v
 }
@@ -168,78 +132,6 @@ func (v *sources) names() (names []string) {
 		names = append(names, s.Name)
 	}
 	return names
-}
-
-// rank returns the ranked of a destination of one source.
-func (q *Qmgr) rank(d *queue) ranked {
-	return ranked{queue: d, condition: q.condition(d), waiting: d.Waiting, source: d.source.name(), security: d.security}
-}
-
-// rankAll returns the ranked of a destination of all sources together: what waits is the
-// sum, and its condition is the best of those from which mail waits, or of all if none does,
-// since mail takes that way.
-func (q *Qmgr) rankAll(all []*queue) ranked {
-	s := q.rank(all[0])
-	for _, d := range all[1:] {
-		one := q.rank(d)
-		switch {
-		case s.waiting > 0 && one.waiting == 0:
-		case s.waiting == 0 && one.waiting > 0:
-			s.condition = one.condition
-		default:
-			s.condition = min(s.condition, one.condition)
-		}
-		s.waiting += one.waiting
-		if one.source != s.source {
-			s.source = ""
-		}
-		if one.security != s.security {
-			s.security = ""
-		}
-	}
-	s.all = all
-	return s
-}
-
-// addSource adds what a destination has from another source.
-func (v *DestinationSummary) addSource(other *DestinationSummary) {
-	v.Messages += other.Messages
-	v.Recipients += other.Recipients
-	if v.Oldest == 0 || other.Oldest != 0 && other.Oldest < v.Oldest {
-		v.Oldest = other.Oldest
-	}
-	a, b := &v.Queue, &other.Queue
-	if a.Source != b.Source {
-		a.Source = ""
-	}
-	if a.Security != b.Security {
-		a.Security = ""
-	}
-	if a.Lowered == "" {
-		a.Lowered, a.LoweredUntil = b.Lowered, b.LoweredUntil
-	}
-	a.Window += b.Window
-	a.Busy += b.Busy
-	if a.Todo == 0 {
-		a.WaitReason = b.WaitReason
-	}
-	a.Todo += b.Todo
-	for result, n := range b.Outcomes {
-		a.Outcomes[result] += n
-	}
-	a.Connections.Connecting += b.Connections.Connecting
-	a.Connections.Ready += b.Connections.Ready
-	if a.Connections.Waits == conns.WaitNone {
-		a.Connections.Waits = b.Connections.Waits
-	}
-	if a.State > b.State || a.Until == 0 { // that of the one that mail can use
-		a.State, a.Reason, a.Until, a.Rule = b.State, b.Reason, b.Until, b.Rule
-	}
-	h, o := &v.Hosts, &other.Hosts
-	h.Up, h.Busy, h.Retry = max(h.Up, o.Up), max(h.Busy, o.Busy), max(h.Retry, o.Retry)
-	if o.FailedAt > h.FailedAt {
-		h.Failure, h.FailedAt = o.Failure, o.FailedAt
-	}
 }
 
 // sourcesOf are the names of the sources of several queues.
