@@ -164,8 +164,7 @@ func (q *Qmgr) account(m *message, a *intake.Account) {
 // rests reports whether a message is neither in core nor being moved, nor parked.
 func (q *Qmgr) rests(id mail.QueueID) bool {
 	_, moving := q.moving[id]
-	_, owing := q.debts.parked[id]
-	return q.messages[id] == nil && !moving && !owing && !q.lookups.IsParked(id)
+	return q.messages[id] == nil && !moving && !q.debts.IsParked(id) && !q.lookups.IsParked(id)
 }
 
 func (q *Qmgr) fetch(s Scan) {
@@ -289,7 +288,7 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 	m.Queued, m.debts = q.now, place.Owes
 	m.failed = place.Owes && e.Sender == "" // with the null sender only a failure stays owed
 	if m.letter = e.IsReport(); m.letter {
-		q.debts.letters++
+		q.debts.LetterComes()
 	}
 	q.awaitDeadline(m)
 	q.takeBatch(m, cut(batch, q.firstRead(m)))
@@ -301,13 +300,13 @@ func (q *Qmgr) forget(m *message) {
 	assert.That(m.Entries == 0 && m.awaits == 0 && m.routing.Len() == 0, "message %v leaves with %d entries and %d recipients that are looked up, awaiting %b",
 		m.ID, m.Entries, m.routing.Len(), m.awaits)
 	q.hold(m, -m.InCore)
-	q.texts.release(m.outcomes)
+	q.texts.Release(m.outcomes)
 	m.routing.Disown()
 	if m.letter {
-		q.debts.letters--
+		q.debts.LetterLeaves()
 	}
 	if m.from == intake.FromDebt {
-		q.debts.collecting--
+		q.debts.Collected()
 	}
 	q.comesFrom(m, intake.FromIncoming)
 	if m.account != nil {

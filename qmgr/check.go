@@ -34,8 +34,16 @@ func (q *Qmgr) Check() {
 	q.checkDeadlines()
 	q.lookups.Check(q.routings(), q.InCore)
 	q.checkCallouts()
-	q.debts.check(q.messages)
-	q.texts.check(q.messages)
+	q.checkDebts()
+	q.texts.Check(func(yield func(*mail.Outcome) bool) {
+		for _, m := range q.messages { //archtest:anyorder for sums
+			for i := range m.outcomes {
+				if !yield(&m.outcomes[i]) {
+					return
+				}
+			}
+		}
+	})
 	q.ring.Check()
 	q.timers.Check()
 	q.conns.Check(maps.Keys(q.sites)) //archtest:anyorder assertions

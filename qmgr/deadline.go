@@ -6,6 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/minheap"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/debts"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 )
 
@@ -170,23 +171,15 @@ func (q *Qmgr) reportOverdue(m *message) {
 		q.askReport(m)
 	case !m.inLine:
 		m.inLine = true
-		q.debts.running = append(q.debts.running, stayOf{m.ID, m.serial})
+		q.debts.Wait(debts.Stay{ID: m.ID, Serial: m.serial})
 	}
-}
-
-// A stayOf names a message's stay in core.
-type stayOf struct {
-	id     mail.QueueID
-	serial uint64
 }
 
 // reportRunning has those messages advance again that could not be reported on when their deadlines had passed.
 func (q *Qmgr) reportRunning() {
-	d := &q.debts
-	for len(d.running) > 0 && !q.halt && q.mayReport() && q.mayStart() {
-		of := d.running[0]
-		d.running = d.running[1:]
-		if m := q.messages[of.id]; m != nil && m.serial == of.serial {
+	for len(q.debts.Waiting()) > 0 && !q.halt && q.mayReport() && q.mayStart() {
+		of := q.debts.NextWaiting()
+		if m := q.messages[of.ID]; m != nil && m.serial == of.Serial {
 			m.inLine = false
 			q.attend(m)
 			q.advanceAll()
@@ -207,9 +200,9 @@ func (q *Qmgr) checkDeadlines() {
 		assert.That(m.overdue == overdueNot || m.env.By.At <= q.now, "the deadline of message %v has passed at %v, before %v", m.ID, q.now, m.env.By.At)
 	}
 	inLine := 0
-	for _, of := range q.debts.running {
-		if m := q.messages[of.id]; m != nil && m.serial == of.serial {
-			assert.That(m.inLine, "message %v is in line for a report, and does not know", of.id)
+	for _, of := range q.debts.Waiting() {
+		if m := q.messages[of.ID]; m != nil && m.serial == of.Serial {
+			assert.That(m.inLine, "message %v is in line for a report, and does not know", of.ID)
 			inLine++
 		}
 	}

@@ -218,7 +218,7 @@ func (q *Qmgr) ExplainRecipient(id mail.QueueID, index uint32) (v RecipientView)
 
 // parkedFor returns for what a message is parked.
 func (q *Qmgr) parkedFor(id mail.QueueID) WaitKind {
-	if _, owing := q.debts.parked[id]; owing {
+	if q.debts.IsParked(id) {
 		return WaitReportTurn
 	}
 	if q.lookups.IsParked(id) {

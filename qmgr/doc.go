@@ -83,7 +83,7 @@
 // conns; package destdb remembers hosts beyond that.
 //
 // Memory. Most recipients of large messages stay in the spool (recipients.go), mail that
-// cannot go for now leaves (crowding.go, debts.go), and the rest of the backlog
+// cannot go for now leaves (crowding.go, package debts), and the rest of the backlog
 // rests in the spool anyway.
 //
 // docs/scheduler.md and docs/connections.md explain all of this by examples.

@@ -26,7 +26,7 @@ type message struct {
 
 	deadline minheap.Slot // in core.deadlines, until it passes
 	overdue  overdue
-	inLine   bool // in debts.running
+	inLine   bool // in line for its report (debts.Book.Wait)
 	stay
 	reading
 	round
@@ -46,7 +46,7 @@ type stay struct {
 	awaits   answers
 	put      mail.Instant // stageClosing: when it was put off; 0 if it is not
 	returned bool         // it was parked until lookups had ended
-	letter   bool         // it is a report of ours, and counts in debts.letters
+	letter   bool         // it is a report of ours, and counts in debts
 	rested   bool         // it counts in suspensions.inCore
 	reset    uint64       // for the hosts that it goes to, 0 for none
 	attended int          // position in Qmgr.attended, from 1 on; 0 if it is not there

@@ -109,7 +109,7 @@ func (q *Qmgr) fulfill(id mail.QueueID, w wish) {
 		q.orderOne(id, orderRetry, "")
 	}
 	if w.report {
-		q.owe(id)
+		q.debts.Owe(id)
 	}
 }
 

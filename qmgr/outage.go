@@ -6,6 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
+	"github.com/posthaste-mta/posthaste/qmgr/texts"
 )
 
 // A transport whose agents cannot be had is dead: whatever waits for it is put
@@ -104,8 +105,8 @@ func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *q
 	if q.cfg.AsPostfix || of == (mail.Origin{}) {
 		return alive(q.queue(t, text, text, nil, ""))
 	}
-	if q.queues > textsWhole {
-		why.Text = mail.CutText(why.Text, textShort)
+	if q.queues > reasonsWhole {
+		why.Text = mail.CutText(why.Text, texts.Short)
 		text = replyText(why)
 	}
 	name := of.Transport + ":" + of.Nexthop + " " + text

@@ -7,6 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
+	"github.com/posthaste-mta/posthaste/qmgr/texts"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -146,13 +147,17 @@ func (q *Qmgr) die(d *queue, why mail.Reply, until mail.Instant) {
 // dies is that without what becomes of its mail.
 func (q *Qmgr) dies(d *queue, why mail.Reply, until mail.Instant) {
 	d.reason = why
-	if q.queues > textsWhole {
-		why.Text = mail.CutText(why.Text, textShort)
+	if q.queues > reasonsWhole {
+		why.Text = mail.CutText(why.Text, texts.Short)
 	}
 	d.reason.Text = SuspendedPrefix + why.Text
 	q.arm(&d.timer, max(until, q.now.Add(shortestDeath)))
 	q.emit(Note{Kind: NoteDead, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Text: why.String()})
 }
+
+// reasonsWhole is for how many destinations at most the reason is kept whole why
+// they are dead. Of more than that it is cut.
+const reasonsWhole = 1000
 
 // shortestDeath keeps a destination from dying and reviving in one instant.
 const shortestDeath = time.Second
@@ -220,4 +225,10 @@ func failureReport(m *message, r *mail.Recipient) mail.ReportKind {
 func (q *Qmgr) duplicate(id mail.QueueID, what string) {
 	q.counts.Duplicates++
 	q.emit(Note{Kind: NoteDuplicate, ID: id, Text: what})
+}
+
+// noted is message.note for outcomes whose texts are kept within bounds.
+func (q *Qmgr) noted(m *message, o mail.Outcome) {
+	o.Reply.Text = q.texts.Keep(o.Reply.Text)
+	m.note(o)
 }

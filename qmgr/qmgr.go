@@ -10,6 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/callout"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/debts"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
@@ -17,6 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/qmgr/texts"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -69,8 +71,8 @@ type core struct {
 	flows    *flows.Registry
 	serial   uint64                // of the message admitted last
 	moving   map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
-	debts    debts
-	texts    texts
+	debts    *debts.Book
+	texts    texts.Store
 
 	deadlines minheap.Heap[message, byDeadline] // messages in core whose deadlines have not passed
 }
@@ -126,7 +128,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	q := &Qmgr{cfg: cfg, rng: prng.New(seed)}
 	q.incoming = incoming{admission: intake.NewAdmission(), lookups: intake.NewLookups(), desk: callout.New(cfg.desk())}
 	q.core = core{messages: make(map[mail.QueueID]*message),
-		moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
+		moving: make(map[mail.QueueID]wish), debts: debts.New()}
 	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery)}
 	q.constraints = constraints{shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}

@@ -201,7 +201,7 @@ func (q *Qmgr) close(m *message, c mail.Change, note NoteKind, text string) {
 func (q *Qmgr) change(m *message, c mail.Change) {
 	c.ID, c.Place, c.At = m.ID, m.place, q.now
 	c.Outcomes = m.takeOutcomes()
-	q.texts.release(c.Outcomes)
+	q.texts.Release(c.Outcomes)
 	c.Splits, m.splits = m.splits, nil
 	m.changed = true
 	m.await(awaitsChange)
@@ -260,7 +260,7 @@ func (q *Qmgr) reported(ev Reported) {
 		return
 	}
 	m.debts = false
-	q.debts.making--
+	q.debts.Answered()
 	q.counts.Reports++
 	q.attend(m)
 }
@@ -278,7 +278,7 @@ func (q *Qmgr) broken(ev Broken) {
 		q.recipients.Reserve(&m.Message, 0)
 	}
 	if m.answered(awaitsReport) {
-		q.debts.making--
+		q.debts.Answered()
 		if ev.Why == TroubleTemporary {
 			m.unreported = true
 			q.attend(m)

@@ -97,7 +97,7 @@ func (q *Qmgr) Peek(transport, nexthop, source, security string) (QueueView, boo
 // core or on its way there, and none in the spool waits for its time. Held
 // messages do not count, nor does one of which the host has not told yet.
 func (q *Qmgr) Idle() bool {
-	return q.mails() == 0 && q.lookups.Parked() == 0 && len(q.moving) == 0 && q.admission.Idle() && q.debts.idle()
+	return q.mails() == 0 && q.lookups.Parked() == 0 && len(q.moving) == 0 && q.admission.Idle() && q.debts.Idle()
 }
 
 // InCore reports whether a message is in core: being tried, or about to be.
