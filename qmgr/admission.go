@@ -217,7 +217,7 @@ func (q *Qmgr) newMessage(id mail.QueueID, from intake.Origin) *message {
 	case intake.FromRetry:
 		m.reset = q.conns.ResetRetries()
 	case intake.FromWarmup:
-		q.warmups.read = true
+		q.warmups.Read()
 	}
 	q.messages[id] = m
 	return m

@@ -214,7 +214,7 @@ func (t *transport) check(leftovers bool) {
 	for d := range t.destinations() {
 		sum.Add(d.Load)
 		d.Destination.Check()
-		assert.That(d.spreading.pausing == d.spreading.pause.slot.Heaped(), "%s: a pause between starts and its timer disagree", d.name)
+		assert.That(d.spreading.Pausing() == d.spreading.pause.slot.Heaped(), "%s: a pause between starts and its timer disagree", d.name)
 	}
 	assert.That(sum == t.Load && t.order.Len() == len(t.queues), "%s: %+v, counted %+v", t.Name, sum, t.Load)
 	variants := 0

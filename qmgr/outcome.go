@@ -25,7 +25,7 @@ func (q *Qmgr) delivered(ev Delivered) {
 	}
 	if v.conn != nil {
 		d := queueOf(e.Destination())
-		d.spreading.ended(q.now.Sub(v.started), d.Busy)
+		d.spreading.Ended(q.now.Sub(v.started), d.Busy)
 		q.spare(d)
 		q.carried(&v, &ev.Result)
 	} else {

@@ -62,7 +62,7 @@ type incoming struct {
 	lookups    intake.Lookups
 	desk       *callout.Desk
 	lapses     lapses
-	warmups    warmupScan
+	warmups    warmup.Scan
 }
 
 // core is the messages in core, and what will be done with some that are not.
@@ -139,7 +139,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	q.sources.byName = make(map[string]*sourceState)
 	q.configureSources(&q.cfg.Sources)
 	if len(q.cfg.Sources.Pools) > 0 { // an allowance may have been raised since the last stop
-		q.warmups.want(warmup.Key{})
+		q.warmups.Want(warmup.Key{})
 	}
 	q.boundRecipients()
 	return q, nil
@@ -319,7 +319,7 @@ func (q *Qmgr) configure(cfg Config) {
 	}
 	reshaped := len(cfg.Destinations) > 0 || len(q.cfg.Destinations) > 0
 	if !cfg.Warmup.Equal(q.cfg.Warmup) || !cfg.Sources.Equal(q.cfg.Sources) {
-		q.warmups.want(warmup.Key{})
+		q.warmups.Want(warmup.Key{})
 	}
 	q.reconsiderSuspended(&cfg)
 	q.cfg, q.shapes, q.shares = cfg, shapes, &cfg.Shares

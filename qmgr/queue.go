@@ -111,7 +111,7 @@ func (q *queue) Room() int {
 // delivery at a time, be it on a connection that ends and that the window does not
 // count any more.
 func (q *queue) waits() bool {
-	return q.paused || q.spreading.pausing || q.site != nil && q.limits.rateDelay > 0 && q.Busy > 0
+	return q.paused || q.spreading.Pausing() || q.site != nil && q.limits.rateDelay > 0 && q.Busy > 0
 }
 
 // concurrency is how much there is of what the window limits.
@@ -128,7 +128,7 @@ func (q *queue) dead() bool { return q.window.State() == window.Dead }
 func (q *queue) Dead() bool { return q.dead() }
 
 // Paced reports whether starts are limited by time.
-func (q *queue) Paced() bool { return q.rate.Limited() || q.spreading.gap(q.Busy) > 0 }
+func (q *queue) Paced() bool { return q.rate.Limited() || q.spreading.Gap(q.Busy) > 0 }
 
 // Starved has a connection asked for: nothing that waits can start.
 func (q *queue) Starved() {

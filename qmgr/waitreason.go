@@ -65,7 +65,7 @@ func (q *Qmgr) siteWaitReason(d *queue) WaitReason {
 	switch {
 	case !d.site.Known():
 		return WaitReason{Kind: WaitHostLookup}
-	case d.spreading.pausing && d.site.Room() > 0:
+	case d.spreading.Pausing() && d.site.Room() > 0:
 		return WaitReason{Kind: WaitSpread, Until: d.spreading.pause.at}
 	case d.limits.rateDelay > 0 && d.Busy > 0:
 		return WaitReason{Kind: WaitDestinationDelay, Pause: d.limits.rateDelay}

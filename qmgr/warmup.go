@@ -149,7 +149,7 @@ func (q *Qmgr) adjustWarmup(o warmup.Order) {
 	if err := q.warmup.Obey(o, q.now); err != nil {
 		text += ": " + err.Error()
 	} else if o.Kind == warmup.SetDay || o.Kind == warmup.Reset {
-		q.warmups.want(o.Key)
+		q.warmups.Want(o.Key)
 	}
 	q.emit(Note{Kind: NoteWarmup, Source: o.Key.Source, Text: text})
 	q.fit()

@@ -2,7 +2,6 @@ package qmgr
 
 import (
 	"slices"
-	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
@@ -18,65 +17,25 @@ import (
 // A message that still finds no source stays as it is: nothing of it is changed, so that a
 // pass over a million of them costs a million reads and no write, and the rest of the
 // recipients of a message of which some can go waits as before. A scan for single sites ends
-// when these have no more left for the day. There is one at a time, with a pause behind it
-// that grows with its length.
-
-// A warmupScan is the scan that raised allowances make necessary.
-type warmupScan struct {
-	wanted bool
-	raised []warmup.Key // whose allowances were raised; nil: any
-	next   mail.Instant // when the next one may begin
-
-	due   mail.Instant // of the scan under way: what it is for; 0: there is none
-	began mail.Instant
-	of    []warmup.Key // likewise: raised
-	read  bool         // likewise: it has read a message
-}
-
-const (
-	// warmupPause is the shortest time between two such scans of which the first has found
-	// anything, and warmupRest how many times as long as it has taken the next one has to
-	// wait: they take at most a fifth of the time, however often allowances are raised.
-	warmupPause = 10 * time.Second
-	warmupRest  = 4
-	// raisedMost is the maximum number of sites that are kept apart.
-	raisedMost = 16
-)
-
-// want has the mail tried that waits for a raised allowance; for any if k is zero.
-func (w *warmupScan) want(k warmup.Key) {
-	switch {
-	case w.wanted && w.raised == nil, slices.Contains(w.raised, k):
-	case k.Site == "", len(w.raised) == raisedMost:
-		w.raised = nil
-	default:
-		w.raised = append(w.raised, k)
-	}
-	w.wanted = true
-}
+// when these have no more left for the day. When it may begin is decided by warmup.Scan.
 
 // scanWarmups begins and ends the scan.
 func (q *Qmgr) scanWarmups() {
 	w, a := &q.warmups, q.admission
-	if w.due != 0 && (!a.UnderWay(ScanWarmup) || w.due != q.warmupDue() || q.usedUp(w.of)) {
+	if due, of := w.UnderWay(); due != 0 && (!a.UnderWay(ScanWarmup) || due != q.warmupDue() || q.usedUp(of)) {
 		a.EndWarmup()
-		if w.read {
-			w.next = q.now.Add(max(warmupPause, warmupRest*q.now.Sub(w.began)))
-		}
-		w.due, w.of, w.read = 0, nil, false
+		w.End(q.now)
 	}
 	if !q.halt && q.warmupWake() <= q.now {
-		w.due, w.began, w.of = q.warmupDue(), q.now, w.raised
-		w.wanted, w.raised = false, nil
-		a.BeginWarmup(w.due)
+		a.BeginWarmup(w.Begin(q.now))
 	}
 }
 
 // warmupWake returns when the next scan is to begin. It waits for the survey of buckets that
 // have deferred mail, and for what the last one has begun to read.
 func (q *Qmgr) warmupWake() mail.Instant {
-	if w := &q.warmups; w.wanted && w.due == 0 && q.admission.MayBeginWarmup() {
-		return w.next
+	if at := q.warmups.WakeAt(); at != mail.Never && q.admission.MayBeginWarmup() {
+		return at
 	}
 	return mail.Never
 }
