@@ -60,7 +60,7 @@ func (w *choiceTwin) choose(q *Qmgr, t *transport, m *message, name string) int 
 			waiting = d.Waiting
 		}
 		switch {
-		case !s.addresses[source.IPv4].usable(), q.warmup.Allowance(warmup.Key{Source: s.Name, Site: name}, q.now).Left() <= waiting:
+		case !s.Up(), q.warmup.Allowance(warmup.Key{Source: s.Name, Site: name}, q.now).Left() <= waiting:
 		case d != nil && d.dead():
 			state[i] = 1
 		default:
@@ -101,10 +101,11 @@ func TestChooseSourceAgainstTwin(t *testing.T) {
 			s := q.sources.all[r.IntN(len(q.sources.all))]
 			switch r.IntN(8) {
 			case 0:
-				if a := &s.addresses[source.IPv4]; a.usable() {
-					a.become(addressWithdrawn)
+				if s.Up() {
+					s.Withdraw(source.IPv4, mail.Reply{}, q.now)
 				} else {
-					a.become(addressUsed)
+					s.Try(source.IPv4)
+					s.Restore(source.IPv4)
 				}
 			case 1:
 				if d := q.queue(smtp, name, name, s, ""); d.dead() {

@@ -101,7 +101,7 @@ func (q *Qmgr) hosts(ev Hosts) {
 func (q *Qmgr) hostsOf(d *queue, ev Hosts) {
 	d.pin()
 	d.resolving = false
-	set := d.source.reachable(ev.Set)
+	set := d.source.state().Reachable(ev.Set)
 	if ev.Reply.IsZero() && len(ev.Set.Tiers) == 0 {
 		ev.Reply = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4}, Text: "no hosts are known for " + ev.Nexthop}
 	}

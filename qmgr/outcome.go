@@ -196,7 +196,7 @@ func (q *Qmgr) noteOutcomes(m *message, e *sched.Entry, outcomes []mail.Outcome)
 		d.outcomes[o.Result]++
 		d.transport.outcomes[o.Result]++
 		if s := d.source; s != nil {
-			s.today.add(o.Result, q.now)
+			s.Today.Add(o.Result, q.now)
 		}
 		q.noted(m, o)
 	}

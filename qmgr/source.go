@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -40,72 +39,22 @@ type sources struct {
 	stranded mail.Instant
 }
 
-// A sourceState is what is known of a source.
+// A sourceState is a source, with the timers of its addresses. Invariant: a timer runs while its address is withdrawn.
 type sourceState struct {
-	source.Source
-	configured bool
-	addresses  [source.Families]sourceAddress
-	today      tally
+	source.State
+	configured bool // false: a reload has removed it, and mail is still under way from it
+	timers     [source.Families]timer
 }
-
-// A sourceAddress is one address of a source.
-type sourceAddress struct {
-	state addressState
-	why   mail.Reply    // addressWithdrawn, addressTried: what the system said
-	since mail.Instant  // likewise: when it said so first
-	pause time.Duration // likewise: the last
-	timer timer         // addressWithdrawn: until it may be tried again
-}
-
-// An addressState is whether connections can come from an address.
-type addressState uint8
-
-const (
-	addressNone      addressState = iota // the source has none of this family
-	addressUsed                          // as far as is known they can
-	addressWithdrawn                     // they could not
-	addressTried                         // they could not, and the next ones will show whether they can again
-	addressStates    = iota
-)
-
-// addressTransitions[from][to] reports which changes there are. A reload may make any
-// address a new one.
-var addressTransitions = [addressStates][addressStates]bool{
-	addressNone:      {addressUsed: true},
-	addressUsed:      {addressNone: true, addressWithdrawn: true},
-	addressWithdrawn: {addressNone: true, addressUsed: true, addressTried: true},
-	addressTried:     {addressNone: true, addressUsed: true, addressWithdrawn: true},
-}
-
-func (a *sourceAddress) become(s addressState) {
-	assert.That(addressTransitions[a.state][s], "an address in state %d comes to state %d", a.state, s)
-	a.state = s
-}
-
-// usable reports whether connections may be opened from the address.
-func (a *sourceAddress) usable() bool { return a.state == addressUsed || a.state == addressTried }
-
-// The pause after which a withdrawn address is tried again, first and at most. A dial that
-// fails for it costs a system call.
-const (
-	firstWithdrawal = 5 * time.Second
-	lastWithdrawal  = 5 * time.Minute
-)
 
 // up reports whether the source has an address that can be used.
-func (s *sourceState) up() bool {
-	for f := range s.addresses {
-		if s.configured && s.addresses[f].usable() {
-			return true
-		}
-	}
-	return false
-}
+func (s *sourceState) up() bool { return s.configured && s.Up() }
 
-// reaches reports whether the source has an address for a host. Mail without a source has
-// one for each.
-func (s *sourceState) reaches(h mail.Host) bool {
-	return s == nil || s.addresses[source.FamilyOf(h.Addr.Addr())].usable()
+// state is what package source knows of it; nil if there is no source.
+func (s *sourceState) state() *source.State {
+	if s == nil {
+		return nil
+	}
+	return &s.State
 }
 
 func (s *sourceState) name() string {
@@ -113,22 +62,6 @@ func (s *sourceState) name() string {
 		return ""
 	}
 	return s.Name
-}
-
-// reachable returns the hosts that a source reaches.
-func (s *sourceState) reachable(set mail.HostSet) mail.HostSet {
-	if s == nil {
-		return set
-	}
-	all := set.Tiers
-	set.Tiers = nil
-	for _, hosts := range all {
-		hosts = slices.DeleteFunc(slices.Clone(hosts), func(h mail.Host) bool { return !s.reaches(h) })
-		if len(hosts) > 0 {
-			set.Tiers = append(set.Tiers, hosts)
-		}
-	}
-	return set
 }
 
 // A way is where a message's mail goes, but for the source.
@@ -218,7 +151,7 @@ func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way) mail.R
 		switch {
 		case of.until != 0:
 		case !s.up():
-			down = append(down, s.Name+": "+s.whyDown())
+			down = append(down, s.Name+": "+s.WhyDown())
 		case len(spent) < noSourceMax:
 			spent = append(spent, q.whySpent(warmup.Key{Source: s.Name, Site: to.reach}))
 		}
@@ -245,31 +178,13 @@ func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way) mail.R
 // noSourceMax bounds how many sources a reason names.
 const noSourceMax = 4
 
-// whyDown is why the source cannot be used.
-func (s *sourceState) whyDown() string {
-	for f := range s.addresses {
-		if a := &s.addresses[f]; a.state == addressWithdrawn {
-			return a.why.Text
-		}
-	}
-	return "not configured any more"
-}
-
 // withdrawAddress takes an address out of use from which a connection could not be opened.
 func (q *Qmgr) withdrawAddress(s *sourceState, f source.Family, why mail.Reply) {
-	a := &s.addresses[f]
-	switch a.state {
-	case addressUsed:
-		a.since, a.pause = q.now, firstWithdrawal
-	case addressTried:
-		a.pause = min(2*a.pause, lastWithdrawal)
-	default:
+	pause, first, ok := s.Withdraw(f, why, q.now)
+	if !ok {
 		return // dialed before this was known
 	}
-	first := a.state == addressUsed
-	a.become(addressWithdrawn)
-	a.why = why
-	q.arm(&a.timer, q.now.Add(a.pause))
+	q.arm(&s.timers[f], q.now.Add(pause))
 	if first {
 		q.emit(Note{Kind: NoteWithdrawn, Source: s.Name, Text: fmt.Sprintf("%s: %s", s.Address(f), why.Text)})
 	}
@@ -281,7 +196,7 @@ func (q *Qmgr) withdrawAddress(s *sourceState, f source.Family, why mail.Reply) 
 func (q *Qmgr) leaveSource(s *sourceState) {
 	for d := range q.queuesOf(s) {
 		d.pin()
-		q.hangupAll(q.conns.KeepOnly(d.site, s.reaches))
+		q.hangupAll(q.conns.KeepOnly(d.site, s.Reaches))
 		d.touch()
 		if !s.up() {
 			q.bindAnew(d)
@@ -293,9 +208,9 @@ func (q *Qmgr) leaveSource(s *sourceState) {
 // tryAddress lets a withdrawn address be tried again whose pause is over.
 func (q *Qmgr) tryAddress(t *timer) {
 	s := t.source
-	for f := range s.addresses {
-		if a := &s.addresses[f]; &a.timer == t {
-			a.become(addressTried)
+	for f := range s.timers {
+		if &s.timers[f] == t {
+			s.Try(source.Family(f))
 		}
 	}
 	q.rescue()
@@ -316,20 +231,9 @@ func (q *Qmgr) judgeAddress(s *sourceState, to mail.Host, o *mail.OpenedConnecti
 	case s == nil || o.Unavailable:
 	case o.Unbound:
 		q.withdrawAddress(s, f, o.Reply)
-	default:
-		q.restored(s, f)
+	case s.Restore(f):
+		q.emit(Note{Kind: NoteRestored, Source: s.Name, Text: s.Address(f).String()})
 	}
-}
-
-// restored notes that an address can be used.
-func (q *Qmgr) restored(s *sourceState, f source.Family) {
-	a := &s.addresses[f]
-	if a.state != addressTried {
-		return
-	}
-	a.become(addressUsed)
-	a.why = mail.Reply{}
-	q.emit(Note{Kind: NoteRestored, Source: s.Name, Text: s.Address(f).String()})
 }
 
 // lookAgain has the hosts of a source's destinations looked up when a connection is wanted
@@ -447,26 +351,16 @@ func (q *Qmgr) configureSource(now source.Source) *sourceState {
 	s := q.sources.byName[now.Name]
 	if s == nil {
 		s = &sourceState{}
-		for f := range s.addresses {
-			s.addresses[f].timer = timer{kind: timerSource, source: s}
+		for f := range s.timers {
+			s.timers[f] = timer{kind: timerSource, source: s}
 		}
 		q.sources.byName[now.Name] = s
 	}
-	was := s.Source
-	s.Source, s.configured = now, true
-	for f := range s.addresses {
-		a, family := &s.addresses[f], source.Family(f)
-		q.disarm(&a.timer)
-		switch has, same := now.Address(family).IsValid(), was.Address(family) == now.Address(family); {
-		case a.state == addressWithdrawn && same:
-			a.become(addressTried) // an operator who reloads may have put it right
-		case has && (a.state == addressNone || !same):
-			*a = sourceAddress{state: addressUsed, timer: a.timer}
-		case !has:
-			*a = sourceAddress{timer: a.timer}
-		}
+	s.configured = true
+	for f := range s.timers {
+		q.disarm(&s.timers[f])
 	}
-	if was.Name != "" && (was.Hello != now.Hello || !slices.Equal(was.Addresses, now.Addresses)) {
+	if s.Configure(now) {
 		q.hangupSource(s)
 	}
 	return s
@@ -525,9 +419,9 @@ func (q *Qmgr) fits(e *sched.Entry) bool {
 // check checks that addresses have the timers of their states.
 func (v *sources) check() {
 	for _, s := range v.all {
-		for f := range s.addresses {
-			a := &s.addresses[f]
-			assert.That((a.state == addressWithdrawn) == a.timer.slot.Heaped(), "source %s: the state of an address and its timer disagree", s.Name)
+		for f := range s.timers {
+			withdrawn := s.Of(source.Family(f)).State == source.AddressWithdrawn
+			assert.That(withdrawn == s.timers[f].slot.Heaped(), "source %s: the state of an address and its timer disagree", s.Name)
 		}
 	}
 }

@@ -9,34 +9,6 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/views"
 )
 
-// A tally is what became of the recipients of deliveries on one day, which is that of UTC.
-type tally struct {
-	since mail.Instant // the beginning of the day, or when counting began
-	count [results]uint64
-}
-
-// results is the number of what a recipient's outcome can be.
-const results = mail.Failed + 1
-
-// day is the length of a day.
-const day = mail.Instant(24 * 60 * 60 * 1e9)
-
-// add counts an outcome.
-func (t *tally) add(r mail.Result, now mail.Instant) {
-	t.turn(now)
-	t.count[r]++
-}
-
-// turn begins a new day's tally if it is one.
-func (t *tally) turn(now mail.Instant) {
-	switch begin := now - now%day; {
-	case t.since == 0:
-		t.since = now
-	case t.since < begin:
-		*t = tally{since: begin}
-	}
-}
-
 // Sources returns all sources in the order of the configuration, with at most most of the
 // destinations of each. It takes time in proportion to the destinations in core.
 func (q *Qmgr) Sources(most int) []SourceView {
@@ -51,21 +23,18 @@ func (q *Qmgr) Sources(most int) []SourceView {
 }
 
 func (q *Qmgr) sourceView(s *sourceState, most int) SourceView {
-	today := s.today
-	if today.since != 0 {
-		today.turn(q.now)
-	}
-	v := SourceView{Name: s.Name, Hello: s.Hello, Configured: s.configured, Since: today.since,
-		Delivered: today.count[mail.Delivered], Deferred: today.count[mail.Deferred], Bounced: today.count[mail.Failed]}
-	for f := range s.addresses {
-		a := &s.addresses[f]
+	today := s.Today.At(q.now)
+	v := SourceView{Name: s.Name, Hello: s.Hello, Configured: s.configured, Since: today.Since,
+		Delivered: today.Count[mail.Delivered], Deferred: today.Count[mail.Deferred], Bounced: today.Count[mail.Failed]}
+	for f := range s.timers {
+		a := s.Of(source.Family(f))
 		if addr := s.Address(source.Family(f)); addr.IsValid() {
-			one := AddressView{Addr: addr, State: a.state.String(), Why: a.why}
-			if a.state != addressUsed {
-				one.Since = a.since
+			one := AddressView{Addr: addr, State: a.State.String(), Why: a.Why}
+			if a.State != source.AddressUsed {
+				one.Since = a.Since
 			}
-			if a.timer.slot.Heaped() {
-				one.Until = a.timer.at
+			if s.timers[f].slot.Heaped() {
+				one.Until = s.timers[f].at
 			}
 			v.Addresses = append(v.Addresses, one)
 		}
@@ -98,11 +67,6 @@ func (q *Qmgr) sourceView(s *sourceState, most int) SourceView {
 		v.Sites = append(v.Sites, q.summary(at, all))
 	}
 	return v
-}
-
-// String returns the word that views show.
-func (s addressState) String() string {
-	return [...]string{"none", "in use", "withdrawn", "tried"}[s]
 }
 
 // siblings are the queues of a destination from all sources and with all demands of security,
