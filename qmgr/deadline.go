@@ -66,7 +66,7 @@ func (q *Qmgr) awaitDeadline(m *message) {
 	case m.env.By.At > q.now:
 		q.deadlines.Push(m)
 	default:
-		q.deadlinePassed(m)
+		m.becomeOverdue() // nothing of it is in a queue yet
 	}
 }
 
@@ -93,15 +93,25 @@ func (q *Qmgr) deadlineWake() mail.Instant {
 // deadlinePassed deals with one message. One that leaves with its last change, or by an operator's order, is dealt with when
 // it comes back, if it does.
 func (q *Qmgr) deadlinePassed(m *message) {
-	if m.stage != stageRunning || m.order != orderNone && m.order != orderSettle {
+	if !m.becomeOverdue() {
 		return
+	}
+	if m.order == orderReturn {
+		q.withdraw(m)
+	}
+	q.attend(m)
+}
+
+// becomeOverdue notes that the deadline of a message has passed, and reports whether anything follows from it.
+func (m *message) becomeOverdue() bool {
+	if m.stage != stageRunning || m.order != orderNone && m.order != orderSettle {
+		return false
 	}
 	m.passes(overdueDue)
 	if m.env.By.Mode == mail.ByReturn {
 		m.order = orderReturn
-		q.withdraw(m)
 	}
-	q.attend(m)
+	return true
 }
 
 // sayOverdue makes the change that the passing of a deadline demands, and reports whether it did. The change with

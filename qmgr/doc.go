@@ -90,15 +90,20 @@
 //
 // # Reading order
 //
+// Most rules are in packages that own their state and know nothing of this one; each doc.go is a manual. Here
+// is what joins them. To learn the core, read packages sched and window, then flows and intake, and then these files.
+// Where the core decides on connections, conns and destdb come before reach.go. The other packages can be
+// read when a file below names them.
+//
 //	event.go, action.go, config.go      what goes in and comes out
 //	qmgr.go                             Step
 //	message.go, queue.go, transport.go  the structures
-//	spread.go                           starts apart from each other (who takes turns: package flows)
 //	admission.go, routing.go, lookups.go   how mail comes in (package intake)
 //	pick.go, outcome.go, round.go       how it is tried, and what becomes of it
-//	transportdelay.go, stagger.go       when and how large an entry starts
+//	transportdelay.go, stagger.go, spread.go  when and how large an entry starts (package spread)
 //	reach.go, conn.go, carry.go         with connections: asked for, opened, used
-//	outage.go, crowding.go, debts.go, lapse.go  what cannot go now
+//	source.go, warmup.go, warmupscan.go our addresses (packages source and warmup)
+//	outage.go, crowding.go, debts.go, lapse.go  what cannot go now (package debts)
 //	deadline.go                         what is late
 //	suspend.go                          what operators have suspended
 //	operator.go, settle.go              orders

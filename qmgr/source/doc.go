@@ -1,4 +1,4 @@
-// Package source decides from which of our addresses a message leaves.
+// Package source decides from which of our addresses a message leaves, and knows which of them can be used ([State]).
 //
 // A source is one identity towards receivers: an address of each family, and the name in
 // EHLO. A pool is sources with weights. The first pool in the order of the configuration
@@ -19,4 +19,12 @@
 //
 // Sources that cannot be used are passed over, and neither owe nor are owed anything
 // afterwards.
+//
+// An address from which the system cannot open connections is withdrawn, and tried again after a pause that doubles from
+// five seconds to five minutes. A source is up as long as it has an address that is in use or being tried.
+//
+//	config.go, pool.go      sources and pools, and which pool mail uses
+//	turns.go, rotation.go   whose turn it is
+//	address.go              which addresses can be used
+//	tally.go                what was sent from a source on a day
 package source
