@@ -114,10 +114,12 @@ func (d *Destination) passTurn() {
 
 // nextContention says how the room stands.
 func (d *Destination) nextContention() contention {
-	n, room := d.contenders.Len(), d.Outlet.Room()
+	n := d.contenders.Len()
+	if n == 0 || n == 1 && d.contention != contentionScarce {
+		return contentionNone // however much room there is, which nearly always is so
+	}
+	room := d.Outlet.Room()
 	switch {
-	case n == 0:
-		return contentionNone
 	case d.contention == contentionScarce && (room < 2*n || d.Outlet.Paced()):
 		return contentionScarce
 	case n == 1:
