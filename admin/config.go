@@ -11,6 +11,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin/live"
 	"github.com/posthaste-mta/posthaste/internal/event"
+	"github.com/posthaste-mta/posthaste/internal/wiretap"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -51,6 +52,9 @@ type Config struct {
 
 	// Events passes on what happens to messages; nil: nothing.
 	Events *event.Hub
+
+	// Wiretap has those who watch connections to receivers; nil: nobody can.
+	Wiretap *wiretap.Hub
 
 	// ReplyClass returns the class of a reply (package replies), "" if there is none; nil if
 	// there are no classes.

@@ -133,7 +133,7 @@ func bareSites(names []string) []string {
 const (
 	// streamPatience is the time that a client has to read what it was sent, before the connection is closed.
 	streamPatience = 30 * time.Second
-	// streamPulse is the pause after which a stream of server-sent events has a comment, so that nobody on the way takes it for dead.
+	// streamPulse is the pause after which a stream of server-sent events has a comment, so that no proxy ends it as idle.
 	streamPulse = 15 * time.Second
 )
 
@@ -159,19 +159,26 @@ func (s *Server) events(ctx context.Context, in *eventsInput) (*huma.StreamRespo
 		release()
 		return nil, tooManyStreams()
 	}
+	return s.answerLines(in.Accept, streamLine("INFO", "subscribed", "log_schema", event.Version), &follower.Buffer, func() {
+		follower.Close()
+		release()
+	}), nil
+}
+
+// answerLines is an answer that begins with a line, and goes on with those of a buffer until the client goes or the server stops. Then end is called.
+func (s *Server) answerLines(accept string, first []byte, from *event.Buffer, end func()) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		defer release()
-		defer follower.Close()
+		defer end()
 		r, w := humago.Unwrap(hc)
-		out := newLineStream(w, strings.Contains(in.Accept, "text/event-stream"))
-		out.line(streamLine("INFO", "subscribed", "log_schema", event.Version))
+		out := newLineStream(w, strings.Contains(accept, "text/event-stream"))
+		out.line(first)
 		ctx, cancel := s.untilStop(r.Context())
 		defer cancel()
 		for out.flush() {
 			pulse, cancel := context.WithTimeout(ctx, streamPulse)
-			lines, err := follower.Next(pulse)
+			lines, err := from.Next(pulse)
 			cancel()
-			if ctx.Err() != nil {
+			if err != nil && ctx.Err() != nil {
 				return
 			}
 			if err != nil {
@@ -184,7 +191,7 @@ func (s *Server) events(ctx context.Context, in *eventsInput) (*huma.StreamRespo
 				out.line(l.JSON)
 			}
 		}
-	}}, nil
+	}}
 }
 
 // streamLine returns a line about a stream itself.
@@ -278,8 +285,13 @@ func (s *lineStream) flush() bool {
 }
 
 func eventsOperation() huma.Operation {
-	o := operation("events", http.MethodGet, "/v1/events", "Follow what happens to messages",
+	return streamOperation("events", "/v1/events", "Follow what happens to messages",
 		"Each event from now on is one line of JSON as in the log, until the client ends the request; docs/log.md describes them. A client that does not read fast enough finds a line with msg = lost and the number of events that it has missed. With Accept: text/event-stream each line is a server-sent event.")
+}
+
+// streamOperation is an operation whose answer is lines without an end.
+func streamOperation(id, path, summary, description string) huma.Operation {
+	o := operation(id, http.MethodGet, path, summary, description)
 	o.Responses = map[string]*huma.Response{"200": {
 		Description: "A stream without an end.",
 		Content: map[string]*huma.MediaType{"application/x-ndjson": {Schema: &huma.Schema{Type: "string"}},

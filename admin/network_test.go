@@ -88,6 +88,9 @@ func TestTokens(t *testing.T) {
 		{"GET", "/v1/live", "", nil, 401, `Bearer`},
 		{"GET", "/v1/live/stream", "", nil, 401, `Bearer`},
 		{"POST", "/v1/messages/hold", hold, []string{"Bearer reads"}, 403, `error="insufficient_scope"`},
+		{"GET", "/v1/events", "", []string{"Bearer reads"}, 404, ""}, // there are none here
+		{"GET", "/v1/trace/smtp", "", []string{"Bearer reads"}, 403, `error="insufficient_scope"`},
+		{"GET", "/v1/trace/smtp", "", []string{"Bearer operates"}, 404, ""},
 		{"GET", "/debug/pprof/cmdline", "", []string{"Bearer reads"}, 403, `error="insufficient_scope"`},
 		{"GET", "/debug/pprof/cmdline", "", []string{"Bearer operates"}, 200, ""},
 		{"GET", "/v1/messages", "", []string{"Bearer operates"}, 200, ""},

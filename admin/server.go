@@ -296,6 +296,7 @@ func (s *Server) register() {
 	huma.Register(s.api, operation("resume", http.MethodPost, "/v1/suspensions/resume", "End a suspension",
 		"The mail that it kept waiting is tried at once. The order is on disk when it is answered."), s.resume)
 	huma.Register(s.api, eventsOperation(), s.events)
+	huma.Register(s.api, wiretapOperation(), s.watch)
 	huma.Register(s.api, operation("flush", http.MethodPost, "/v1/flush", "Try all deferred mail now"), s.flush)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/wiretap"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/client"
 	"github.com/posthaste-mta/posthaste/verp"
@@ -27,6 +28,7 @@ type carriage struct {
 // verified before the server is sent anything about the message.
 func (k *Conn) start(ctx context.Context, l letter) {
 	k.telling.carries(&l.delivery)
+	k.watch(&l.delivery)
 	c := k.newCarriage()
 	c.id, c.delivery, c.began, c.reused = l.id, l.delivery, time.Now(), k.line.session.Mails()
 	k.carriages = append(k.carriages, c)
@@ -45,6 +47,17 @@ func (k *Conn) start(ctx context.Context, l letter) {
 	c.tx.StrictBy = k.line.config.DeliverByStrict
 	k.line.session.Tick(mail.Instant(c.began.UnixNano()))
 	k.line.session.Start(&c.tx)
+}
+
+// watch begins to show a connection that was open before somebody watched, and ends that when nobody does any more.
+func (k *Conn) watch(d *mail.Delivery) {
+	l := k.line
+	if l.tap != nil && !l.tap.Live() {
+		l.tap = nil
+	}
+	if l.tap == nil && k.client.cfg.Wiretap.Watched() && len(k.carriages) == 0 && l.session.Idle() {
+		l.tap = k.client.cfg.Wiretap.Open(wiretap.Connection{Transport: d.Transport, Nexthop: d.Nexthop, Source: d.Source, Host: k.name}, 0, k.redact)
+	}
 }
 
 // isASCII reports whether an address can be sent to a server without SMTPUTF8. A VERP sender that cannot

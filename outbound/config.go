@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/wiretap"
 	"github.com/posthaste-mta/posthaste/outbound/credential"
 	"github.com/posthaste-mta/posthaste/smtp/client"
 )
@@ -49,6 +50,8 @@ type Config struct {
 	// domain decides how it is secured (default: not called). It is called concurrently, must
 	// not block, and must not change what it gets.
 	Sessions func(Session)
+	// Wiretap has those who watch connections (default: nobody can).
+	Wiretap *wiretap.Hub
 	// Seed is the seed of the random order of equal hosts. The default is 0; give
 	// each process its own, so that they do not all favor the same hosts.
 	Seed uint64

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/wiretap"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/client"
 )
@@ -18,9 +19,10 @@ type Conn struct {
 	client  *Client
 	line    *line
 	host    mail.Host
-	name    string        // "name[address]:port" or "unix:/path"
-	connect time.Duration // time to connect
-	hello   time.Duration // time to the reply to EHLO
+	name    string                   // "name[address]:port" or "unix:/path"
+	redact  func(text string) string // replaces secrets in a text; nil: there are none
+	connect time.Duration            // time to connect
+	hello   time.Duration            // time to the reply to EHLO
 
 	protect  *protection   // until the session is ready
 	security mail.Security // what was negotiated
@@ -63,14 +65,19 @@ func newConn(c *Client, config *TransportConfig, o mail.Opening, hello string, s
 	if !c.cfg.AllowSelf && !config.LMTP { // the mailboxes of a mail server may have its name
 		sc.Self = c.cfg.Self
 	}
-	return &Conn{
+	k := &Conn{
 		client:  c,
 		line:    newLine(sock, client.New(sc), config, &c.pieces),
 		host:    o.Host,
 		prove:   o.Probe,
 		protect: protect,
 		name:    hostAddress(o.Host),
+		redact:  sc.Hide,
 	}
+	if c.cfg.Wiretap.Watched() {
+		k.line.tap = c.cfg.Wiretap.Open(wiretap.Connection{Transport: o.Transport, Nexthop: o.Nexthop, Source: o.Source, Host: k.name}, 1, k.redact)
+	}
+	return k
 }
 
 // sessionLevel converts a level to the session's type.
@@ -146,6 +153,9 @@ func (k *Conn) secure(ctx context.Context) {
 	switch {
 	case err == nil:
 		k.security = k.protect.described(state)
+		if l.tap != nil {
+			l.tap.Note(k.security.String())
+		}
 		k.client.count.secured(state.Version)
 		if k.protect.login != nil {
 			k.protect.login.conversation.Secured(state)
@@ -153,6 +163,9 @@ func (k *Conn) secure(ctx context.Context) {
 		l.session.Secured()
 	case ctx.Err() == nil: // else alive ends the session
 		k.client.count.tlsFailures.Add(1)
+		if l.tap != nil {
+			l.tap.Note("TLS handshake failed: " + k.protect.handshakeText(err))
+		}
 		l.fail(client.LossClosed) // nothing but an alert could be written
 		l.session.HandshakeFailed(k.protect.handshakeText(err))
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/wiretap"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/client"
 )
@@ -25,7 +26,8 @@ type line struct {
 	direct  *directWriter // nil if the socket cannot be written without waiting
 	session *client.Session
 	config  *TransportConfig
-	scratch *pieces // buffers to put small pieces together in
+	scratch *pieces      // buffers to put small pieces together in
+	tap     *wiretap.Tap // nil: nobody watches
 
 	in     []byte
 	out    [][]byte
@@ -120,6 +122,7 @@ func (l *line) receive() {
 	l.spent = l.spent || late
 	l.mu.Unlock()
 	l.tick()
+	l.heard(n)
 	l.session.Feed(l.in[:n])
 	switch {
 	case err == nil:
@@ -157,6 +160,7 @@ func (l *line) flush() (wrote bool) {
 		}
 		wrote = true
 		n, blocked, err := l.writeNow(l.out)
+		l.said(l.out, n)
 		clear(l.out)
 		l.session.Written(n)
 		switch {
@@ -219,6 +223,7 @@ type written struct {
 // server to accept it.
 func (l *line) writeRest() {
 	l.out = l.session.Out(l.out[:0])
+	l.said(l.out, -1) // before it is, since the other goroutine forgets what it has written
 	l.writeAside(l.out)
 }
 
@@ -290,6 +295,7 @@ func (l *line) hearOut(why client.Loss) {
 	for total := 0; !l.session.Over() && total < pieceSize; {
 		n, err := l.read()
 		l.tick()
+		l.heard(n)
 		l.session.Feed(l.in[:n])
 		total += n
 		if err != nil {
@@ -316,13 +322,38 @@ const quitTime = time.Second
 func (l *line) close() {
 	l.stop()
 	if l.out = l.session.Out(l.out[:0]); (len(l.out) > 0 || l.secured != nil) && !l.down && l.sock.SetWriteDeadline(time.Now().Add(quitTime)) == nil {
+		l.said(l.out, -1)
 		l.rest = l.out
 		if l.secured != nil {
 			l.rest = l.secured.sealed(l.out)
 		}
 		l.rest.WriteTo(l.sock)
 	}
+	if l.tap != nil {
+		l.tap.End()
+	}
 	l.sock.Close()
+}
+
+// said shows the first n octets of some pieces to those who watch, -1 all of them.
+func (l *line) said(pieces [][]byte, n int) {
+	if l.tap == nil {
+		return
+	}
+	for _, p := range pieces {
+		if n >= 0 {
+			p = p[:min(len(p), n)]
+			n -= len(p)
+		}
+		l.tap.Sent(p)
+	}
+}
+
+// heard shows the first n octets of what was read to those who watch.
+func (l *line) heard(n int) {
+	if l.tap != nil {
+		l.tap.Received(l.in[:n])
+	}
 }
 
 // lossOf returns the client.Loss for an error of the connection.

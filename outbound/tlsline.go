@@ -94,6 +94,7 @@ func (l *line) flushSecured() (wrote bool) {
 		}
 		wrote = true
 		n, err := l.encrypt(l.out)
+		l.said(l.out, n)
 		clear(l.out)
 		if err != nil {
 			l.session.Written(0)

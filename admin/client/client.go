@@ -348,6 +348,13 @@ func (c *Client) Events(ctx context.Context, of admin.EventFilter, visit func(li
 	return c.follow(ctx, "/v1/events", values, visit)
 }
 
+// Watch calls visit with each line of what connections to receivers say that meet a filter (wiretap.Record as JSON); otherwise it is as Events.
+func (c *Client) Watch(ctx context.Context, of admin.WiretapFilter, visit func(line []byte) error) error {
+	values := url.Values{"count": {strconv.Itoa(of.Count)}, "lines": {strconv.Itoa(of.Lines)}}
+	addLists(values, map[string][]string{"site": of.Site, "host": of.Host, "source": of.Source, "transport": of.Transport})
+	return c.follow(ctx, "/v1/trace/smtp", values, visit)
+}
+
 // streamLineMax is the length of the longest line of a stream.
 const streamLineMax = 4 << 20
 

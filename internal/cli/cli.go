@@ -83,9 +83,16 @@ func commands() []*cobra.Command {
 		receiver.NewCommand(),
 		recording.NewVerifyCommand(),
 		simulation.NewCommand(),
-		recording.NewTraceCommand(),
+		newTraceCommand(),
 		version.NewCommand(),
 	}
+}
+
+// newTraceCommand returns the commands for recordings of the scheduler, and the one that watches connections.
+func newTraceCommand() *cobra.Command {
+	cmd := recording.NewTraceCommand()
+	cmd.AddCommand(queue.NewTraceSMTPCommand())
+	return cmd
 }
 
 // NewRootCommand returns the program under its own name, with all of its commands.

@@ -34,6 +34,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/internal/tokens"
 	"github.com/posthaste-mta/posthaste/internal/users"
+	"github.com/posthaste-mta/posthaste/internal/wiretap"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/milter"
 	"github.com/posthaste-mta/posthaste/mtasts"
@@ -86,6 +87,7 @@ type Daemon struct {
 
 	live       *live.Sampler
 	events     *event.Hub // of log
+	wiretap    wiretap.Hub
 	monitor    monitor
 	monitorLns []net.Listener // metrics_listen
 	counters   struct {       // of what a reload replaces
@@ -240,7 +242,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	}
 	d.live = newSampler(d)
 	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, Live: d.live, Jobs: d.driver.Jobs, Monitoring: d.monitor.handler(cfg.Config), Events: d.events, ReplyClass: d.replies.class, Configuration: &reloads{d}, Suspender: suspender{d.driver}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, Live: d.live, Jobs: d.driver.Jobs, Monitoring: d.monitor.handler(cfg.Config), Events: d.events, Wiretap: &d.wiretap, ReplyClass: d.replies.class, Configuration: &reloads{d}, Suspender: suspender{d.driver}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	if err != nil {
 		return err
 	}
@@ -347,6 +349,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	send.Log, send.Seed, send.TLSA = d.log, uint64(time.Now().UnixNano()), resolver
+	send.Wiretap = &d.wiretap
 	send.Counters, send.Credentials, send.VERPSecrets = &d.counters.outbound, credentials, secrets
 	send.Sessions = d.tlsReports.watch(cfg.Config)
 	client, err := outbound.New(send, resolver, bodies{d.spool}, nil)

@@ -10,5 +10,5 @@
 // A Hub receives the events of a log from Tap, and each of its Followers receives those that it wants.
 // While there is no Follower, a line costs one atomic load more. While there is one, an event is formatted once
 // for all of them. A Follower has a bounded buffer. If it does not read, it loses
-// events, and receives their number in their place; nobody waits for it.
+// events, and receives their number in their place; mail does not wait for it.
 package event

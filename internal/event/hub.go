@@ -2,7 +2,6 @@ package event
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -13,12 +12,8 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/logline"
 )
 
-// What a Hub and its Followers keep at most.
-const (
-	FollowersMax = 32      // followers at the same time
-	bufferLines  = 8192    // events that one of them has not read
-	bufferOctets = 4 << 20 // octets of them
-)
+// FollowersMax is the maximum number of followers at the same time.
+const FollowersMax = 32
 
 // ErrTooMany is the error of Follow while there are FollowersMax others.
 var ErrTooMany = errors.New("too many programs follow the events")
@@ -46,7 +41,7 @@ func (h *Hub) Offer(at time.Time, level slog.Level, name string, attrs []slog.At
 		if line == nil {
 			line = format(at, level, name, attrs)
 		}
-		f.add(line)
+		f.Add(line)
 	}
 }
 
@@ -79,66 +74,17 @@ func (h *Hub) Follow(wants func(*Event) bool) (*Follower, error) {
 	if len(h.followers) >= FollowersMax {
 		return nil, ErrTooMany
 	}
-	f := &Follower{hub: h, wants: wants, news: make(chan struct{}, 1)}
+	f := &Follower{hub: h, wants: wants, Buffer: Buffer{news: make(chan struct{}, 1)}}
 	h.followers = append(slices.Clone(h.followers), f)
 	h.followed.Store(true)
 	return f, nil
 }
 
-// A Follower receives events, in the order in which they were offered. Next is for one goroutine at a
-// time.
+// A Follower receives events, in the order in which they were offered.
 type Follower struct {
+	Buffer
 	hub   *Hub
 	wants func(*Event) bool
-	news  chan struct{} // holds a value if something was added
-
-	mu     sync.Mutex
-	lines  []Line
-	octets int
-	lost   int // since the last line that was kept
-}
-
-// A Line is an event, or what is missing before it.
-type Line struct {
-	Lost int    // events that were lost before this one
-	JSON []byte // one line with its end, which must not be changed; nil: none has followed yet
-}
-
-func (f *Follower) add(line []byte) {
-	f.mu.Lock()
-	if len(f.lines) >= bufferLines || f.octets+len(line) > bufferOctets {
-		f.lost++
-	} else {
-		f.lines = append(f.lines, Line{f.lost, line})
-		f.octets += len(line)
-		f.lost = 0
-	}
-	f.mu.Unlock()
-	select {
-	case f.news <- struct{}{}:
-	default:
-	}
-}
-
-// Next waits for events, and returns all that have come. The error is that of ctx.
-func (f *Follower) Next(ctx context.Context) ([]Line, error) {
-	for {
-		f.mu.Lock()
-		lines := f.lines
-		if f.lost > 0 {
-			lines = append(lines, Line{Lost: f.lost})
-		}
-		f.lines, f.octets, f.lost = nil, 0, 0
-		f.mu.Unlock()
-		if len(lines) > 0 {
-			return lines, nil
-		}
-		select {
-		case <-f.news:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
 }
 
 // Close ends the Follower.

@@ -93,7 +93,7 @@ var kinds = []Kind{
 		{"kind", Text, true, "`failed`, `delayed`, `delivered` or `relayed`."},
 		{"recipients", Integer, true, "The number of recipients that it is about."},
 	}},
-	{"double bounce", "warn", "Mail with the null sender could not be delivered, and nobody is told.", []Field{
+	{"double bounce", "warn", "Mail with the null sender could not be delivered; no report is sent about it.", []Field{
 		fieldID,
 		{"copy", Text, true, "The queue ID of the copy for `double_bounce_to`; empty if there is none."},
 		{"recipients", Integer, true, "The number of recipients."},

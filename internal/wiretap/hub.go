@@ -1,0 +1,104 @@
+package wiretap
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/event"
+)
+
+// WatchersMax is the maximum number of Watchers at the same time.
+const WatchersMax = 8
+
+// ErrTooMany is the error of Watch while there are WatchersMax others.
+var ErrTooMany = errors.New("too many programs watch connections")
+
+// A Connection is what a Watcher chooses by.
+type Connection struct {
+	Transport string
+	Nexthop   string
+	Source    string // "" without one
+	Host      string // "name[address]:port", or "unix:/path"
+}
+
+// A Hub has the Watchers. A nil Hub and the zero Hub have none. It is safe for concurrent use.
+type Hub struct {
+	watched  atomic.Bool
+	taps     atomic.Int64 // numbers of taps
+	mu       sync.Mutex
+	watchers []*Watcher
+}
+
+// Watched reports whether there are Watchers.
+func (h *Hub) Watched() bool { return h != nil && h.watched.Load() }
+
+// A Watcher receives the lines of the connections that it wants.
+type Watcher struct {
+	*event.Buffer
+	hub   *Hub
+	wants func(Connection) bool
+	lines int // of a content that it wants
+	left  int // connections that it takes on; negative: no limit. Under the hub's mu
+	ended atomic.Bool
+}
+
+// Watch returns a Watcher of connections for which wants is true, at most count of them unless that is 0, with so many lines of each content.
+// It must be closed.
+func (h *Hub) Watch(wants func(Connection) bool, count, lines int) (*Watcher, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.watchers) >= WatchersMax {
+		return nil, ErrTooMany
+	}
+	if count == 0 {
+		count = -1
+	}
+	w := &Watcher{Buffer: event.NewBuffer(), hub: h, wants: wants, lines: lines, left: count}
+	h.watchers = append(h.watchers, w)
+	h.watched.Store(true)
+	return w, nil
+}
+
+// Close ends the Watcher.
+func (w *Watcher) Close() {
+	w.ended.Store(true)
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	w.hub.watchers = slices.DeleteFunc(w.hub.watchers, func(other *Watcher) bool { return other == w })
+	w.hub.watched.Store(len(w.hub.watchers) > 0)
+}
+
+// Open returns a Tap for a connection between two commands, nil if nobody wants it. owed is the number of replies that
+// the server owes, 1 before the greeting; redact replaces secrets in a text, nil if there are none.
+func (h *Hub) Open(of Connection, owed int, redact func(string) string) *Tap {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := &Tap{host: of.Host, owed: owed, redact: redact}
+	for _, w := range h.watchers {
+		if w.left == 0 || !w.wants(of) {
+			continue
+		}
+		w.left--
+		t.to = append(t.to, w)
+		t.contentLines = max(t.contentLines, w.lines)
+	}
+	if t.to == nil {
+		return nil
+	}
+	t.number = h.taps.Add(1)
+	t.Note("connection to " + of.Host + " by " + of.Transport + " for " + of.Nexthop + map[bool]string{true: " from " + of.Source}[of.Source != ""])
+	return t
+}
+
+// A Record is a line that is shown.
+type Record struct {
+	Time       time.Time `json:"time"`
+	Connection int64     `json:"connection"` // a number of its own
+	Host       string    `json:"host"`
+	// Direction is ">" for what is sent, "<" for what is received, "-" for a note, and "." for the end of the connection.
+	Direction string `json:"direction"`
+	Text      string `json:"text"`
+}
