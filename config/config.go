@@ -320,6 +320,12 @@ type Spooling struct {
 type Log struct {
 	Level  slog.Level
 	Format LogFormat
+
+	File     string        // "" is standard error
+	Size     int64         // of the file, after which a new one begins; 0: any
+	Age      time.Duration // likewise
+	Keep     int           // old files that are kept
+	Compress bool          // old files
 }
 
 // A LogFormat is the format of log records.

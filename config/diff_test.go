@@ -92,7 +92,7 @@ func effects(c *Config) (reloaded, started []any) {
 		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.ACME, c.RelayClientCerts, c.Credentials, c.headers(), c.Rewriting, c.RouteFiles, c.rewriting(), c.EveryReplyRule(), c.ReplyClasses, c.Feedback, c.TLSReports, c.VERP, c.VERPRules(), milters(c)}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup, c.Maildrop, c.Metrics,
-		c.Log.Format, d.Grace, d.Readers, c.DKIM.Concurrency, c.Remote.Listen, c.Remote.TLS,
+		c.Log.Format, c.Log.File, c.Log.Size, c.Log.Age, c.Log.Keep, c.Log.Compress, d.Grace, d.Readers, c.DKIM.Concurrency, c.Remote.Listen, c.Remote.TLS,
 	}
 	for _, name := range bothKeys(c.Transports, nil) {
 		started = append(started, c.Transports[name].Type)

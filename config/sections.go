@@ -75,7 +75,7 @@ func allSections() []section {
 		{"Name servers", tableDNS, "DNS queries, and how long their answers are cached.", dnsParameters()},
 		{"Reports on TLS", tableTLSReports, "Reports to domains that ask how TLS with their hosts fares (TLSRPT); see docs/tls-reports.md.", tlsReportParameters()},
 		{"The spool", tableSpool, "Storage of messages on disk.", restarting(spoolParameters())},
-		{"Logging", tableLog, "Records written to standard error.", logParameters()},
+		{"Logging", tableLog, "Records of what the daemon does, on standard error or in a file; see docs/log.md.", logParameters()},
 	}
 }
 
@@ -201,5 +201,20 @@ func logParameters() []parameter[Config] {
 			func(c *Config) *LogFormat { return &c.Log.Format }, LogText,
 			"The format of records: key=value text, or one JSON object per line.",
 			"Set it to json if a program reads the log.").onRestart(),
+		define("file", optional(text("path", "", checkPath), "for standard error"), func(c *Config) *string { return &c.Log.File }, "",
+			"The file that records are appended to; if it is empty, they go to standard error. A reload opens it again, so logrotate can rename it.",
+			"Set it where no service manager keeps standard error.").onRestart(),
+		define("file_size", size(limit[int64]{min: 64 << 10, zero: "no limit"}), func(c *Config) *int64 { return &c.Log.Size }, 0,
+			"The size of the log file after which a new one begins. The old one gets the time behind its name.",
+			"Set it, such as to 100M, if no other program rotates the file.").onRestart(),
+		define("file_age", period(time.Second, limit[time.Duration]{min: time.Second, zero: "no limit"}), func(c *Config) *time.Duration { return &c.Log.Age }, 0,
+			"The age of the log file after which a new one begins with the next record.",
+			"Set it to 1d for a file for each day.").onRestart(),
+		define("file_keep", integer(limit[int]{min: 0, max: 10000}), func(c *Config) *int { return &c.Log.Keep }, 14,
+			"The number of old log files that are kept; older ones are removed.",
+			"Raise it if you have to look further back.").onRestart(),
+		define("file_compress", flag(), func(c *Config) *bool { return &c.Log.Compress }, false,
+			"Whether old log files are compressed with gzip.",
+			"Set it to true if log files take too much of the disk.").onRestart(),
 	}
 }

@@ -117,6 +117,7 @@ type Options struct {
 	Tracer     driver.Tracer  // receives all events and actions of the scheduler; nil: no recording
 	TLSReports courier.Config // how reports on TLS are sent; the daemon sets what it knows better
 	STS        mtasts.Config  // how policies of domains are fetched; the daemon sets what it knows better
+	Reopen     func() error   // opens the file of Log again, before each reload; nil: there is none
 	LastWords  func()         // writes the log out before the process ends against its will; nil: nothing
 }
 

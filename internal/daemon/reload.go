@@ -23,6 +23,11 @@ func (d *Daemon) reloadFile(load func() (*config.Config, error)) (done admin.Rel
 	defer d.reloading.Unlock()
 	d.notify(sd.SdNotifyReloading + "\n" + sd.SdNotifyMonotonicUsec())
 	defer d.notify(sd.SdNotifyReady)
+	if d.options.Reopen != nil {
+		if err := d.options.Reopen(); err != nil {
+			d.log.Error("the log's file cannot be opened again; the log goes on to the old one", "error", err)
+		}
+	}
 	cfg, err := load()
 	var mistakes *tomlfile.Problems
 	switch {

@@ -5,6 +5,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -69,7 +70,17 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 	machine.KeepPrivate()
 	level := new(slog.LevelVar)
 	level.Set(cfg.Log.Level)
-	log, closeLog := logging.New(os.Stderr, level, cfg.Log.Format == config.LogJSON)
+	var out io.Writer = os.Stderr
+	var reopen func() error
+	if cfg.Log.File != "" {
+		file, err := logging.OpenFile(logging.FileConfig{Path: cfg.Log.File, Size: cfg.Log.Size, Age: cfg.Log.Age, Keep: cfg.Log.Keep, Compress: cfg.Log.Compress})
+		if err != nil {
+			return exit.New(exit.Config, fmt.Errorf("log.file: %w", err), "Set log.file to a file that this user may write, or leave it out.")
+		}
+		defer file.Close()
+		out, reopen = file, file.Reopen
+	}
+	log, closeLog := logging.New(out, level, cfg.Log.Format == config.LogJSON)
 	defer closeLog()
 	handedOver, err := activation.Listeners()
 	if err != nil {
@@ -79,7 +90,7 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 	if err != nil {
 		return err
 	}
-	d, err := daemon.New(cfg, daemon.Options{Log: log, Level: level, Version: version.String(), Listeners: handedOver, Machine: machine.Own(), Tracer: tracer, LastWords: closeLog})
+	d, err := daemon.New(cfg, daemon.Options{Log: log, Level: level, Version: version.String(), Listeners: handedOver, Machine: machine.Own(), Tracer: tracer, Reopen: reopen, LastWords: closeLog})
 	if err != nil {
 		code, hint := CodeOfStart(err)
 		return exit.New(code, err, hint)

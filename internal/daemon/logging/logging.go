@@ -16,12 +16,19 @@ import (
 // still in memory. The level may change at any time, as a slog.LevelVar does. Durations are
 // numbers of seconds.
 func New(w io.Writer, level slog.Leveler, asJSON bool) (*slog.Logger, func()) {
-	out := newLogWriter(w)
+	appendTo := appendLine
+	if asJSON {
+		appendTo = appendJSONLine
+	}
+	out := newLogWriter(w, func(lost int, why error) []byte {
+		line, _ := appendTo(nil, time.Now(), slog.LevelWarn, "the log lacks lines that could not be written", []slog.Attr{slog.Int("lines", lost), slog.String("error", why.Error())})
+		return line
+	})
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: logline.Replace(asJSON)}
 	if asJSON {
-		return slog.New(lineHandler{promptHandler{slog.NewJSONHandler(out, options), out}, appendJSONLine}), out.close
+		return slog.New(lineHandler{promptHandler{slog.NewJSONHandler(out, options), out}, appendTo}), out.close
 	}
-	return slog.New(lineHandler{promptHandler{slog.NewTextHandler(out, options), out}, appendLine}), out.close
+	return slog.New(lineHandler{promptHandler{slog.NewTextHandler(out, options), out}, appendTo}), out.close
 }
 
 // A promptHandler sees to it that errors are written before the program goes on: the
@@ -58,6 +65,7 @@ func (h promptHandler) WithGroup(name string) slog.Handler {
 // A caller that logs waits while more than logBufferMax bytes are in memory.
 type logWriter struct {
 	w      io.Writer
+	to     lossless      // w, for run
 	wakeup chan struct{} // buffer of one: there are lines, or they must be written now
 	mu     sync.Mutex
 	cond   sync.Cond // of mu: there is room in buf again, or closed has changed
@@ -76,8 +84,8 @@ const (
 	gatherSize   = 64 << 10
 )
 
-func newLogWriter(w io.Writer) *logWriter {
-	l := &logWriter{w: w, wakeup: make(chan struct{}, 1), done: make(chan struct{})}
+func newLogWriter(w io.Writer, lost func(int, error) []byte) *logWriter {
+	l := &logWriter{w: w, to: lossless{w: w, line: lost}, wakeup: make(chan struct{}, 1), done: make(chan struct{})}
 	l.cond.L = &l.mu
 	go l.run()
 	return l
@@ -128,7 +136,7 @@ func (l *logWriter) run() {
 		l.cond.Broadcast()
 		l.mu.Unlock()
 		if len(text) > 0 {
-			l.w.Write(text) // if this fails, there is nowhere to report it
+			l.to.write(text)
 			last = time.Now()
 		}
 		spare = text
