@@ -17,9 +17,9 @@ import (
 
 const (
 	// HostKeyMax and HostValueMax are the maximum lengths in bytes of the key and
-	// value of a mail.HostRecord.
+	// value of a mail.HostRecord. A value may have a reply of 4 KB, quoted.
 	HostKeyMax   = 4096
-	HostValueMax = 4096
+	HostValueMax = 32 << 10
 
 	// hostBatch is the maximum number of bytes written at once, also by loading.
 	hostBatch = 256 << 10

@@ -106,7 +106,7 @@ func TestHostsManyBatches(t *testing.T) {
 // keep the records of all others from being saved.
 func TestHostsTooLong(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
-	long := make([]byte, 4097)
+	long := make([]byte, HostValueMax+1)
 	err := s.SaveHosts(ctxTest, []mail.HostRecord{
 		{Key: long, Value: []byte("a")}, hostRecord(1, 1), {Key: []byte("b"), Value: long}, hostRecord(2, 1),
 		{Key: long[:HostKeyMax], Value: long[:HostValueMax]},

@@ -144,7 +144,7 @@ backoff = "1h"
 // too, and each view says why, in the receiver's words. After the resume it goes at once.
 func TestRuleSuspends(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("0123456789 abcde ", 200) // beyond all limits but that of a reply
+	long := strings.Repeat("0123456789 abcde ", 238) // as long as a reply may be
 	var open atomic.Bool
 	var tried atomic.Int64
 	to := refuser(t, func(string) string {
