@@ -55,9 +55,17 @@ func (d *Driver) loadHosts(ctx context.Context, most int) {
 	if err != nil {
 		d.log.Error("cannot read saved suspensions: what was suspended is delivered; suspend it again", "error", err)
 	}
-	if len(ev.Hosts) > 0 {
-		d.step(ev)
-	}
+	ev.Hosts = append(ev.Hosts, resumedRecord(d.clock.now()))
+	d.step(ev)
+}
+
+// resumedRecord has the core look for mail that a suspension kept which is not in force any more: one that could not be
+// saved, as on a full disk, or whose record is damaged, or that concerns the mail no more by the configuration of this
+// start. Otherwise it would wait until it expires. Without suspensions that reads the index alone.
+func resumedRecord(now mail.Instant) mail.HostRecord {
+	key, _ := measure.AppendKey(nil, measure.Key{Scope: measure.Resumed})
+	value, _ := measure.AppendRecord(nil, measure.Record{Order: measure.Order{Since: now, Until: mail.Never}})
+	return mail.HostRecord{Key: key, Value: value}
 }
 
 // saveHosts saves the records that the owner sends, until the last save. What cannot be

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -98,3 +99,43 @@ func TestSuspendedMailIsNotFarDue(t *testing.T) {
 		})
 	}
 }
+
+// The disk was full when an operator suspended a domain, so the order could not be saved, but its mail was put off until it
+// expires. Then the process was killed. The next one knows of no suspension: the mail goes at once. It is the same if
+// the record of the order was damaged, or cannot be read. Mail of a domain that is suspended still waits.
+//
+// Seen failing: "Nothing is suspended", and the mail was due in four days.
+func TestSuspendedMailWithoutSuspension(t *testing.T) {
+	for _, failure := range []error{nil, errors.New("damaged")} {
+		synctest.Test(t, func(t *testing.T) {
+			w, now := newWorld(), mail.Instant(time.Now().UnixNano())
+			for id, to := range map[mail.QueueID]mail.Address{1: "u@a.test", 2: "u@b.test"} {
+				w.store(id, to)
+				w.messages[id].place = mail.Place{Area: mail.AreaDeferred, Due: now.Add(4*24*time.Hour)/1e6*1e6 + 1}
+			}
+			c := &cellar{records: make(map[string][]byte)}
+			key, _ := measure.AppendKey(nil, measure.OrderKey(measure.Domain, "b.test"))
+			value, _ := measure.AppendRecord(nil, measure.Record{Order: measure.Order{By: "jo", Since: now, Until: mail.Never}})
+			c.records[string(key)] = value
+			d, err := driver.New(driver.Config{}, driver.Ports{Spool: w, Router: w, Reporter: w, Hosts: &unreadable{c, failure}, Agent: func(string) driver.Agent { return w }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := run(t, d)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if s := w.messages[2]; w.count() != 1 || s == nil || len(s.results) > 0 {
+				t.Errorf("%d messages wait, among them what is suspended: %+v", w.count(), s)
+			}
+			stop()
+		})
+	}
+}
+
+// unreadable is a cellar whose orders cannot be read.
+type unreadable struct {
+	*cellar
+	failure error
+}
+
+func (u *unreadable) LoadOrders(context.Context, int, func(mail.HostRecord)) error { return u.failure }
