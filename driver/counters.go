@@ -11,15 +11,18 @@ import (
 	"github.com/posthaste-mta/posthaste/replies"
 )
 
-// Counters are facts about a Driver since its start, for metrics. Call-outs count nowhere.
+// Counters are facts about a Driver since its start, for metrics. Call-outs count nowhere, and what is put off without an
+// attempt (qmgr.TransportRetry) is neither an attempt nor a refusal: it waits for a destination that is dead, or that an operator
+// has suspended.
 type Counters struct {
 	// Outcomes are recipients by the result of an attempt and by the class of its reply. Refusals
-	// that the core decides without an attempt are not among them.
+	// by the configuration (qmgr.TransportError) are among them.
 	Outcomes [mail.Moved + 1][replies.Classes]uint64
 	// Notes are the core's notes by kind.
 	Notes [qmgr.NoteKinds]uint64
 	// First are the times from the arrival of messages to the start of their first attempts,
-	// without the time for which the sender had them kept, in seconds, by class of mail.
+	// without the time for which the sender had them kept, in seconds, by class of mail. What was put off
+	// before it was ever tried is not among them.
 	First []ClassTimes
 	// Before, Connect and Send are the delays of the log, in seconds: one of each for each
 	// attempt, and of Connect for each that did not find a connection.

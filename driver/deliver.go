@@ -71,7 +71,9 @@ func (d *Driver) ended(a *mail.Delivery, r *mail.DeliveryResult, start time.Time
 	noteVia(a, r.Outcomes)
 	arrived := time.Unix(0, int64(a.Envelope.Since()))
 	delays := [3]time.Duration{max(start.Sub(arrived), 0), r.Connect, r.Send}
-	d.counters.attempt(a, r, &delays)
+	if a.Transport != qmgr.TransportRetry { // or it was put off without an attempt
+		d.counters.attempt(a, r, &delays)
+	}
 	d.logOutcomes(a, r, &delays)
 }
 
@@ -93,8 +95,9 @@ func noteVia(a *mail.Delivery, outcomes []mail.Outcome) {
 // If it is unknown whether a recipient got the message, the line ends in unknown=true. Package event has all fields.
 func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, delays *[3]time.Duration) {
 	known := classes{book: d.book()}
+	tried := a.Transport != qmgr.TransportRetry // or no receiver has said anything
 	if !d.log.Enabled(context.Background(), slog.LevelInfo) {
-		for i := range r.Outcomes {
+		for i := 0; i < len(r.Outcomes) && tried; i++ {
 			o := &r.Outcomes[i]
 			d.counters.outcomes[o.Result][known.of(o.Reply)].Add(1)
 		}
@@ -109,7 +112,9 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, delays *[
 	policy := tlspolicy.Word(a.Demanded())
 	for i, o := range r.Outcomes {
 		class := known.of(o.Reply)
-		d.counters.outcomes[o.Result][class].Add(1)
+		if tried {
+			d.counters.outcomes[o.Result][class].Add(1)
+		}
 		var room [20]slog.Attr
 		attrs := append(room[:0],
 			slog.String("id", a.Envelope.ID.String()),
