@@ -158,6 +158,9 @@ func (s *Server) suspend(ctx context.Context, in *suspendInput) (*suspensionOutp
 	if err != nil {
 		return nil, err
 	}
+	if scope == measure.Domain && (strings.ContainsAny(in.Body.Value, "@*") || strings.HasSuffix(in.Body.Value, ".")) {
+		return nil, unprocessable("body.value", clip(in.Body.Value), "a domain such as example.com is needed, without @ or *, and without a dot at its end; subdomains are domains of their own")
+	}
 	o := qmgr.Suspend{Scope: scope, Value: in.Body.Value, By: orderedBy(ctx), Reason: in.Body.Reason}
 	if in.Body.For != "" {
 		if o.For, err = ParseAge(in.Body.For); err != nil || o.For <= 0 {
@@ -235,6 +238,10 @@ func (s *Server) resume(ctx context.Context, in *resumeInput) (*suspensionOutput
 	return &suspensionOutput{SuspensionOrdered{Suspension: suspensionOf(&c.Was)}}, nil
 }
 
+// valueMost is the maximum length in bytes of what is suspended. The schema's limit counts characters, of which the store
+// (measure.KeyMax) would not keep as many if each has four bytes.
+const valueMost = 1024
+
 // suspendable checks what orders have in common.
 func (s *Server) suspendable(word, value, reason string) (measure.Scope, error) {
 	if err := s.refuse(); err != nil {
@@ -247,6 +254,9 @@ func (s *Server) suspendable(word, value, reason string) (measure.Scope, error) 
 		if strings.ContainsFunc(text, unicode.IsControl) {
 			return 0, unprocessable(at, clip(text), "control characters are not allowed")
 		}
+	}
+	if len(value) > valueMost {
+		return 0, unprocessable("body.value", clip(value), fmt.Sprintf("it is longer than %d bytes", valueMost))
 	}
 	if strings.TrimSpace(value) != value {
 		return 0, unprocessable("body.value", clip(value), "it begins or ends with a space")
