@@ -112,7 +112,11 @@ func (m *monitor) gather(ctx context.Context) metrics.Facts {
 	if err != nil {
 		return f
 	}
-	f.Core, f.Tenants = &view, &tenants
+	suspensions, err := d.driver.Suspensions(ctx)
+	if err != nil {
+		return f
+	}
+	f.Core, f.Tenants, f.Suspensions = &view, &tenants, suspensions
 	return f
 }
 

@@ -66,7 +66,7 @@ func classOf(v float64) int {
 	for within < perDoubling && fraction > bounds[within] {
 		within++
 	}
-	return min((exponent-1-lowest)*perDoubling+within-1, classes-1)
+	return (exponent-1-lowest)*perDoubling + within - 1
 }
 
 // add adds to the sum. Concurrent additions are so rare that it seldom needs a second try.

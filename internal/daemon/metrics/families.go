@@ -9,6 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/histogram"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/replies"
 )
 
@@ -88,13 +89,25 @@ var families = []family{
 	core("core_busy", gauge, "Deliveries under way.", nil, func(v *qmgr.View, out emit) { out(float64(v.Busy)) }),
 	core("core_behind", gauge, "1 while new mail waits in the spool because the core is full, otherwise 0.", nil, func(v *qmgr.View, out emit) { out(truth(v.Behind)) }),
 	core("core_offline", gauge, "1 while hardly any host can be reached, so that our own network is considered down, otherwise 0.", nil, func(v *qmgr.View, out emit) { out(truth(v.Offline != 0)) }),
+	always("suspensions", gauge, "Suspensions that operators have ordered, by scope.", []string{"scope"}, func(f *Facts, out emit) {
+		if f.Core == nil {
+			return
+		}
+		var all [measure.Resumed + 1]int
+		for i := range f.Suspensions {
+			all[f.Suspensions[i].Scope]++
+		}
+		for _, scope := range measure.Scopes() {
+			out(float64(all[scope]), scope.String())
+		}
+	}),
 	core("lookups", gauge, "Lookups of routes by state: busy, or waiting for their turn.", []string{"state"}, func(v *qmgr.View, out emit) {
 		out(float64(v.Lookups.Busy), "busy")
 		out(float64(v.Lookups.Waiting), "waiting")
 	}),
 	core("arrived_messages_total", counter, "Messages that came into the queue, reports included.", nil, func(v *qmgr.View, out emit) { out(float64(v.Counts.Arrived)) }),
-	core("attempts_started_total", counter, "Delivery attempts that were started.", nil, func(v *qmgr.View, out emit) { out(float64(v.Counts.Started)) }),
-	core("recipients_total", counter, "Recipients by the result of an attempt (sent, deferred, bounced); those that are deferred count once for each attempt.", []string{"result"}, func(v *qmgr.View, out emit) {
+	core("attempts_started_total", counter, "Deliveries that were started, those by the transports retry and error included, which only defer and return mail.", nil, func(v *qmgr.View, out emit) { out(float64(v.Counts.Started)) }),
+	core("recipients_total", counter, "Recipients by result (sent, deferred, bounced); those that are deferred count each time, also if a destination is dead or suspended and nothing was tried.", []string{"result"}, func(v *qmgr.View, out emit) {
 		for r := mail.Delivered; r <= mail.Failed; r++ {
 			out(float64(v.Counts.Outcomes[r]), r.String())
 		}
@@ -103,7 +116,7 @@ var families = []family{
 	core("reports_total", counter, "Rounds of reports (delivery status notifications) made.", nil, func(v *qmgr.View, out emit) { out(float64(v.Counts.Reports)) }),
 	core("rule_suspensions_total", counter, "Times that a rule on replies has suspended a destination.", nil, func(v *qmgr.View, out emit) { out(float64(v.Counts.RuleSuspensions)) }),
 	core("preemptions_total", counter, "Times that a message went first at the expense of a larger one.", nil, func(v *qmgr.View, out emit) { out(float64(v.Counts.Preemptions)) }),
-	always("refused_recipients_total", counter, "Recipients that a receiver has refused in an attempt, by result and class of the reply.", []string{"result", "reply_class"}, func(f *Facts, out emit) {
+	always("refused_recipients_total", counter, "Recipients that a receiver, or a route to the transport error, has refused, by result and class of the reply.", []string{"result", "reply_class"}, func(f *Facts, out emit) {
 		for _, r := range []mail.Result{mail.Deferred, mail.Failed} {
 			for class := replies.ClassOther; class < replies.Classes; class++ {
 				out(float64(f.Driver.Outcomes[r][class]), r.String(), class.String())
@@ -116,13 +129,13 @@ var families = []family{
 		}
 	}),
 	always("destination_deaths_total", counter, "Times that a destination or a transport was found dead, and was not tried for a while.", nil, func(f *Facts, out emit) { out(float64(f.Driver.Notes[qmgr.NoteDead])) }),
-	shape("first_attempt_delay_seconds", "Time from the arrival of a message to the start of its first attempts, by class of mail.", []string{"class"}, delays, func(f *Facts, out func(histogram.Values, ...string)) {
+	shape("first_attempt_delay_seconds", "Time from the arrival of a message to the start of its first attempts, by class of mail; mail that was put off before it was ever tried does not count.", []string{"class"}, delays, func(f *Facts, out func(histogram.Values, ...string)) {
 		for _, c := range f.Driver.First {
 			out(c.Times, label(c.Class))
 		}
 	}),
 	shape("delivery_delay_seconds", "Time from the arrival of a message to the end of a transaction that has delivered it.", nil, delays, func(f *Facts, out func(histogram.Values, ...string)) { out(f.Driver.Delivery) }),
-	shape("attempt_seconds", "The delays of the log's delivery lines, for each attempt: before it, connect (lookup and connection, if there was none), send.", []string{"phase"}, delays, func(f *Facts, out func(histogram.Values, ...string)) {
+	shape("attempt_seconds", "The delays of the log's delivery lines, for each attempt at a destination: before it, connect (lookup and connection, if there was none), send.", []string{"phase"}, delays, func(f *Facts, out func(histogram.Values, ...string)) {
 		out(f.Driver.Before, "before")
 		out(f.Driver.Connect, "connect")
 		out(f.Driver.Send, "send")

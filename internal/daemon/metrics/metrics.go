@@ -43,7 +43,9 @@ type Facts struct {
 	// Core and Tenants are nil if the core does not answer.
 	Core    *qmgr.View
 	Tenants *qmgr.TenantList
-	Driver  driver.Counters
+	// Suspensions are those that operators have ordered, if the core answers.
+	Suspensions []qmgr.SuspensionView
+	Driver      driver.Counters
 	// Unrecorded are messages whose outcomes cannot be written to the spool.
 	Unrecorded int
 	// Totals are nil until they are known.
