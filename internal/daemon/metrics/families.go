@@ -93,7 +93,7 @@ var families = []family{
 		if f.Core == nil {
 			return
 		}
-		var all [measure.Resumed + 1]int
+		all := make(map[measure.Scope]int)
 		for i := range f.Suspensions {
 			all[f.Suspensions[i].Scope]++
 		}
