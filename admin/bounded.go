@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/ilist"
@@ -150,6 +151,7 @@ type slotted struct {
 	since   time.Time // quiet: since when
 	inQuiet ilist.Link[slotted]
 	ended   bool
+	timed   atomic.Bool // a handler has set a deadline for writes
 }
 
 // fallQuiet records that no request is under way. The caller holds of.mu.
@@ -176,6 +178,24 @@ func (c *slotted) Close() error {
 	}
 	b.signal()
 	return err
+}
+
+// writePatience is the time that a client has to take in some octets of an answer: one that stops reading would keep its
+// connection, and others out, for as long as it likes.
+const writePatience = 30 * time.Second
+
+// Write implements net.Conn. It takes no longer than writePatience, unless a handler has set a deadline of its own.
+func (c *slotted) Write(p []byte) (int, error) {
+	if !c.timed.Load() {
+		_ = c.Conn.SetWriteDeadline(time.Now().Add(writePatience)) // if it fails, so does the write
+	}
+	return c.Conn.Write(p)
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *slotted) SetWriteDeadline(at time.Time) error {
+	c.timed.Store(!at.IsZero())
+	return c.Conn.SetWriteDeadline(at)
 }
 
 // connKey is the context key for the connection of a request.

@@ -1,14 +1,21 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/admin/ui"
 )
 
 // doors is a bounded listener and the connections that knock at it.
@@ -208,3 +215,70 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 }
 func (l *pipeListener) Close() error   { close(l.closed); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+// Whoever has no token and does not read the answers keeps nobody out: the files of the dashboard, the checks of health and
+// refusals go to everybody.
+func TestUnreadAnswersMakeRoom(t *testing.T) {
+	for _, request := range []string{"GET /ui/style.css HTTP/1.1\r\nHost: x\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			pipes := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+			d := &door{pages: noBody(ui.NewHandler()), tell: func(string, int64) {}}
+			s := &Server{log: slog.New(slog.DiscardHandler)}
+			ctx, stop := context.WithCancel(t.Context())
+			defer synctest.Wait()
+			defer d.close()
+			defer stop()
+			s.endStream = stop
+			go func() {
+				_ = s.serve(ctx, newBounded(pipes, 2), s.server(d.guard(http.NotFoundHandler())))
+			}()
+			knock := func() net.Conn {
+				client, server := net.Pipe()
+				pipes.conns <- server
+				_ = client.SetDeadline(time.Now().Add(20 * time.Second))
+				if _, err := io.WriteString(client, request); err != nil {
+					t.Fatalf("%q is not read: %v", request, err)
+				}
+				return client
+			}
+			for range 2 {
+				defer knock().Close() // nothing reads what is answered
+			}
+			synctest.Wait()
+			last := knock()
+			defer last.Close()
+			if _, err := last.Read(make([]byte, 1)); err != nil {
+				t.Errorf("no answer to %q while others do not read theirs: %v", request, err)
+			}
+		})
+	}
+}
+
+// With a token, too, a connection ends if its client reads nothing for some time; one that reads slowly does not, and
+// neither does one whose answer takes long.
+func TestUnreadAnswersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBounded(nil, 2)
+		client, server := net.Pipe()
+		defer client.Close()
+		c := &slotted{Conn: server, of: b}
+		defer server.Close()
+		go func() {
+			for range 10 {
+				time.Sleep(writePatience / 2)
+				if n, err := client.Read(make([]byte, 1)); n != 1 || err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		for range 10 {
+			if _, err := c.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * writePatience)
+		if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("nobody reads: %v", err)
+		}
+	})
+}

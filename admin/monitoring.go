@@ -39,7 +39,7 @@ func (s *Server) ServeMonitoring(ctx context.Context, ln net.Listener, networks 
 	for _, path := range monitoringPaths {
 		mux.Handle("GET "+path, s.cfg.Monitoring)
 	}
-	server := s.server(permitted(networks, noBody(mux)))
+	server := s.server(notQuiet(permitted(networks, noBody(mux))))
 	server.WriteTimeout, server.MaxHeaderBytes = monitoringTime, 16<<10
 	return s.serve(ctx, newBounded(ln, MonitoringConnections), server)
 }

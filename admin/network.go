@@ -57,8 +57,10 @@ type door struct {
 // them.
 const tellInterval = 10 * time.Second
 
-// guard passes on the requests that a token allows.
+// guard passes on the requests that a token allows. Connections of others are not kept open for their requests: whoever does
+// not read what everybody may have, such as a style sheet, would keep out those with tokens.
 func (d *door) guard(next http.Handler) http.Handler {
+	allowed := notQuiet(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		looks := r.Method == http.MethodGet || r.Method == http.MethodHead
 		if looks && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") {
@@ -96,7 +98,7 @@ func (d *door) guard(next http.Handler) http.Handler {
 		default:
 			by := "token " + name + " at " + r.RemoteAddr
 			ctx := context.WithValue(r.Context(), peerKey{}, by)
-			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, ownerKey{}, Identity{name, may.String()})))
+			allowed.ServeHTTP(w, r.WithContext(context.WithValue(ctx, ownerKey{}, Identity{name, may.String()})))
 		}
 	})
 }

@@ -180,13 +180,13 @@ func answerProblem(w http.ResponseWriter, status int, detail string, errs ...*hu
 // may finish within Config.Grace. It closes the listener. The error is nil
 // unless the listener fails.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	return s.serve(ctx, newBounded(ln, s.cfg.Connections), s.server(s.Handler()))
+	return s.serve(ctx, newBounded(ln, s.cfg.Connections), s.server(notQuiet(s.Handler())))
 }
 
 // server returns a server with limits on its requests.
 func (s *Server) server(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           notQuiet(h),
+		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ConnContext:       withConn,

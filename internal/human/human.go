@@ -27,7 +27,7 @@ func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError,
-			r >= 0x200e && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+			r == 0x061c, r >= 0x200e && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
 			return '?'
 		}
 		return r

@@ -270,12 +270,12 @@ func (m *model) tabs() string {
 // foot returns the last lines of the screen: what is asked, what was said, and the keys.
 func (m *model) foot() []string {
 	if m.prompt.open() {
-		return m.prompt.lines(m.width, &m.palette)
+		return m.prompt.lines(m.width, m.height/2, &m.palette)
 	}
-	text := m.palette[m.saidTone].Render(fit(m.said, m.width))
+	text := m.palette[m.saidTone].Render(fit(human.Plain(m.said), m.width))
 	switch {
 	case m.working != nil:
-		text = m.palette[toneWarn].Render(fit(m.working.text(), m.width))
+		text = m.palette[toneWarn].Render(fit(human.Plain(m.working.text()), m.width))
 	case m.said == "" && !m.page.open():
 		text = m.palette[toneFaint].Render(fit(m.listText(), m.width))
 	}

@@ -10,6 +10,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
 	"github.com/posthaste-mta/posthaste/admin/live"
 )
 
@@ -202,4 +203,55 @@ func TestPlainTexts(t *testing.T) {
 			t.Errorf("%q", line)
 		}
 	}
+}
+
+// A question fits, however long the reason in it is: a rule's has the reply of a receiver, up to 4 KB, and an operator's
+// has up to 400 characters.
+func TestLongQuestionFits(t *testing.T) {
+	for _, size := range [][2]int{{80, 24}, {widthMin, heightMin}} {
+		for _, reason := range []string{strings.Repeat("try again ", 400), strings.Repeat("x", 4000), strings.Repeat("a\n", 2000), strings.Repeat("\u754c\u200d", 800)} {
+			m := modelOf(t, size[0], size[1])
+			m.view = viewSuspensions
+			s := admin.Suspension{Scope: "site", Value: strings.Repeat("v", 300), Rule: "slow", Reason: reason}
+			m.take(readMsg{reading: reading{sample: exampleSample(), suspensions: []admin.Suspension{s}}, at: time.Now()})
+			m.askResume()
+			if !m.prompt.open() {
+				t.Fatal("nothing is asked")
+			}
+			m.prompt.wrong = reason
+			screen := m.screen()
+			if len(screen) != size[1] || !strings.Contains(screen[len(screen)-1], "y yes") {
+				t.Errorf("%v: %d lines, the last is %q", size, len(screen), screen[len(screen)-1])
+			}
+			for _, line := range screen {
+				if w := lipgloss.Width(line); w > size[0] {
+					t.Errorf("%v: %d columns: %q", size, w, line)
+				}
+			}
+		}
+	}
+}
+
+// What has been done is said without control characters, too.
+func TestPlainResults(t *testing.T) {
+	evil := "x\x1b[2J\u202e\u061cx"
+	m := modelOf(t, 200, 60)
+	m.palette = palette{}
+	shows := func(what string) {
+		if screen := strings.Join(m.screen(), "\n"); strings.ContainsAny(screen, "\u202e\u061c") || strings.Contains(screen, "\x1b[2J") {
+			t.Errorf("%s: %q", what, screen)
+		}
+	}
+	of := target{kind: targetSite, name: "smtp:" + evil}
+	m.counted(countedMsg{of: of})
+	shows("nothing to try")
+	m.working = &work{what: "Counting the mail of " + of.String()}
+	shows("an order under way")
+	m.working = nil
+	text, err := goneText(of, &client.Problem{Status: 404, Detail: evil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.page = page{of: of, title: of.String(), text: text}
+	shows("a page")
 }

@@ -32,7 +32,7 @@ func (p *page) fold(width int) {
 	p.folded, p.width = []string{}, width
 	for line := range strings.Lines(strings.TrimRight(p.text, "\n")) {
 		line = strings.TrimRight(line, "\n")
-		for i, part := range human.Wrap(line, width) {
+		for i, part := range human.Wrap(human.Plain(line), width) {
 			if i > 0 {
 				part = "    " + part
 			}

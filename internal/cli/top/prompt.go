@@ -1,6 +1,8 @@
 package top
 
 import (
+	"slices"
+
 	"charm.land/bubbles/v2/key"
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
@@ -100,13 +102,18 @@ func (p *prompt) update(msg tea.Msg) tea.Cmd {
 	return cmd
 }
 
-// lines draws the prompt.
-func (p *prompt) lines(width int, styles *palette) []string {
+// lines draws the prompt, in at most so many lines. A question that is longer, as with a reason that is a long reply,
+// loses its middle.
+func (p *prompt) lines(width, most int, styles *palette) []string {
 	var lines []string
 	if p.wrong != "" {
 		lines = append(lines, styles[toneBad].Render(fit(human.Plain(p.wrong), width)))
 	}
-	for _, text := range human.Wrap(human.Plain(p.ask), width) {
+	ask, room := human.Wrap(human.Plain(p.ask), width), max(most-len(lines)-2, 3) // the answer and the hint are below
+	if cut := len(ask) - room; cut > 0 {
+		ask = slices.Replace(ask, room-2, room-1+cut, "…")
+	}
+	for _, text := range ask {
 		lines = append(lines, styles[toneTitle].Render(fit(text, width)))
 	}
 	hint := p.hint

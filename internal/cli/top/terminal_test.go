@@ -81,6 +81,7 @@ type terminal struct {
 	raw      strings.Builder
 	quit     error
 	finished chan struct{} // closed when all output was read
+	answered chan struct{} // closed when the terminal gives no answers any more
 }
 
 // openTerminal runs the program on a terminal of a size, with variables besides those of the
@@ -98,7 +99,7 @@ func openTerminal(t *testing.T, columns, rows int, background color.Color, envir
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &terminal{t: t, pty: master, slave: slave, before: before, screen: vt.NewEmulator(columns, rows), exited: make(chan struct{}), finished: make(chan struct{})}
+	x := &terminal{t: t, pty: master, slave: slave, before: before, screen: vt.NewEmulator(columns, rows), exited: make(chan struct{}), finished: make(chan struct{}), answered: make(chan struct{})}
 	x.drawn = sync.NewCond(&x.mu)
 	x.screen.SetCallbacks(vt.Callbacks{CursorVisibility: func(visible bool) { x.hidden = !visible }})
 	if background != nil {
@@ -114,7 +115,10 @@ func openTerminal(t *testing.T, columns, rows int, background color.Color, envir
 	if err := x.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go io.Copy(master, x.screen) // the terminal's answers to queries
+	go func() {
+		defer close(x.answered)
+		io.Copy(master, x.screen) // the terminal's answers to queries
+	}()
 	go x.read()
 	go func() {
 		x.quit = x.cmd.Wait()
@@ -150,6 +154,8 @@ func (x *terminal) close() {
 	}
 	x.slave.Close()
 	<-x.finished
+	x.screen.InputPipe().(io.Closer).Close() // screen.Close would race with the answers
+	<-x.answered
 	x.pty.Close()
 	x.screen.Close()
 }
