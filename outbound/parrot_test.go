@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/posthaste-mta/posthaste/internal/wiretap"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound/credential"
 )
@@ -118,6 +119,8 @@ func TestSecretsInAnyReply(t *testing.T) {
 				}
 				d := newDesk(t, newAuthority(t), c)
 				d.bodies, d.dialer = store{1: fakeContent{data: "Subject: x\r\n\r\nx\r\n"}}, &tap{serve: p.serve, cut: -1}
+				hub := new(wiretap.Hub)
+				d.cfg.Wiretap = hub
 				text := ""
 				for range 2 {
 					k, opened := d.Dial(t.Context(), mail.Opening{Transport: "smtp", Nexthop: "[office.test]:587", Security: d.demand("+auth=office"), Level: mail.LevelOverlap,
@@ -125,6 +128,11 @@ func TestSecretsInAnyReply(t *testing.T) {
 					text += fmt.Sprintf("%+v\n", opened)
 					if k == nil {
 						continue
+					}
+					// Whoever watches from now on, after the login, does not see it either.
+					w, err := hub.Watch(func(wiretap.Connection) bool { return true }, 0, 1)
+					if err != nil {
+						t.Fatal(err)
 					}
 					closing := make(chan mail.Closing)
 					told := make(chan mail.DeliveryResult, 1)
@@ -135,6 +143,12 @@ func TestSecretsInAnyReply(t *testing.T) {
 						k.Hangup()
 					}
 					text += fmt.Sprintf("%+v\n", <-closing)
+					lines := watched(t, w)
+					w.Close()
+					if len(lines) < 4 {
+						t.Errorf("the watcher has seen only %q", lines)
+					}
+					text += strings.Join(lines, "\n")
 				}
 				text += d.log.String()
 				if p.what() == "" {
