@@ -113,6 +113,9 @@ func TestTokens(t *testing.T) {
 		if w.StatusCode != c.code || !strings.Contains(got, c.challenge) || (got == "") != (c.challenge == "") {
 			t.Errorf("%s %s %q: %d %q %s, want %d %q", c.method, c.path, c.headers, w.StatusCode, got, body, c.code, c.challenge)
 		}
+		if page := strings.HasPrefix(c.path, "/ui") || c.path == "/"; c.code == 200 && !page && (w.Header.Get("Cache-Control") != "no-store" || w.Header.Get("X-Content-Type-Options") != "nosniff") {
+			t.Errorf("%s %s may be kept, or taken for something else: %v", c.method, c.path, w.Header)
+		}
 		if c.code == 401 && w.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %s: %s", c.method, c.path, w.Header.Get("Content-Type"))
 		}

@@ -64,7 +64,17 @@ func (s *Server) Handler() http.Handler {
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answerProblem(w, http.StatusForbidden, "cross-origin request refused")
 	}))
-	return sameOrigin.Handler(bodies(onlyOnce(s.lists(), known(s.mux))))
+	return unkept(sameOrigin.Handler(bodies(onlyOnce(s.lists(), known(s.mux)))))
+}
+
+// unkept has answers kept by nobody on the way and by no browser, where they would outlive the token, and taken for nothing else than
+// what they are.
+func unkept(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
 }
 
 // lists returns the names of the query parameters that take several values, in whatever
