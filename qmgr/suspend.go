@@ -211,30 +211,40 @@ func (q *Qmgr) bindSuspended(m *message, b *bound, why mail.Reply, of mail.Origi
 	q.bindToRetry(m, b, why, of)
 }
 
-// putOffSuspended defers the recipients of a waiting entry that are suspended. The others wait for
-// the same destination. It reports whether there were any, and the entry has ended.
+// putOffSuspended defers the recipients of a waiting entry that are suspended. The others stay in
+// it. It reports whether none did, and the entry has ended.
 func (q *Qmgr) putOffSuspended(e *sched.Entry) bool {
 	if q.suspended.active == 0 || !slices.ContainsFunc(e.Recipients, func(r mail.Recipient) bool { _, is := q.suspensionOf(e, r.Address); return is }) {
 		return false
 	}
 	m, d := messageOf(e.Message), queueOf(e.Destination())
-	q.hold(m, len(e.Recipients)) // in the new entries; those of e are ended
-	var all []bound
+	var staying []mail.Recipient
+	var away []bound
+	taken := 0
 	for _, r := range e.Recipients {
-		b := bound{recipient: r, queue: d, domain: e.Domain}
-		if s, is := q.suspensionOf(e, r.Address); is {
-			q.noteSuspension(m, s)
-			q.bindToRetry(m, &b, s.reply(), d.origin())
+		s, is := q.suspensionOf(e, r.Address)
+		if !is {
+			staying = append(staying, r)
+			continue
 		}
-		if b.queue != nil {
-			all = append(all, b)
+		taken++
+		q.noteSuspension(m, s)
+		b := bound{recipient: r, queue: d, domain: e.Domain}
+		q.hold(m, 1) // beside its place in e, which ends
+		if q.bindToRetry(m, &b, s.reply(), d.origin()); b.queue != nil {
+			away = append(away, b)
 		}
 	}
-	slices.SortStableFunc(all, q.compareBound)
-	q.assign(m, all)
-	q.finish(e)
+	slices.SortStableFunc(away, q.compareBound)
+	q.assign(m, away)
 	q.attend(m)
-	return true
+	if len(staying) == 0 {
+		q.finish(e)
+		return true
+	}
+	e.Keep(staying)
+	q.hold(m, -taken)
+	return false
 }
 
 // putOffAllSuspended does so for all that waits in core, and has what waits for a source that is

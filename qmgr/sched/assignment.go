@@ -62,3 +62,14 @@ func (e *Entry) MoveTo(d *Destination) {
 	e.peer.job.slots.count -= len(moved.Recipients)
 	j.slots.count += len(moved.Recipients)
 }
+
+// Keep has a waiting entry go on with some of its recipients, and gives up the slots of the others.
+func (e *Entry) Keep(recipients []mail.Recipient) {
+	j, m := e.peer.job, e.Message
+	j.slots.count -= len(e.Recipients) - len(recipients)
+	e.Recipients = recipients
+	j.releaseSlots()
+	if m.More {
+		m.Touch()
+	}
+}
