@@ -15,7 +15,6 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/admintest"
-	"github.com/posthaste-mta/posthaste/admin/client"
 	"github.com/posthaste-mta/posthaste/admin/live"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -89,8 +88,6 @@ func (d *daemon) change(do func(*live.Sample)) {
 	defer d.mu.Unlock()
 	do(&d.sample)
 }
-
-func (d *daemon) client() *client.Client { return client.New(d.socket) }
 
 // Suspend implements admin.Suspender.
 func (d *daemon) Suspend(_ context.Context, o qmgr.Suspend) (c admin.SuspensionChange, _ error) {

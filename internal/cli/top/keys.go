@@ -230,7 +230,7 @@ func parseFilter(text string) (f admin.Filter, err error) {
 		case name == "younger":
 			f.Younger = value
 		default:
-			return f, fmt.Errorf("there is no condition %s:", human.Plain(name))
+			return f, fmt.Errorf("%s: is no condition", human.Plain(name))
 		}
 	}
 	return f, cmp.Or(checkAge(f.Older), checkAge(f.Younger))

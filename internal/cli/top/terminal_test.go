@@ -319,7 +319,7 @@ func TestViews(t *testing.T) {
 	x.press("\r")
 	x.has("Message 0", "user7@example.net", "451 try later", "it was tried, put off")
 	x.press("q/ nothing:x\r")
-	x.has("there is no condition")
+	x.has("is no condition")
 	x.press("\x1b")
 	x.has("Nothing was done.")
 	x.press("?")
