@@ -135,7 +135,7 @@ func TestParseFilter(t *testing.T) {
 	if err != nil || !slices.Equal(f.Recipient, []string{"*jane*"}) || !slices.Equal(f.Sender, []string{"@shop.example"}) || !slices.Equal(f.Site, []string{"mx.example.net"}) || f.Older != "2h" {
 		t.Errorf("%+v, %v", f, err)
 	}
-	for text, want := range map[string]string{"nothing:x": "no condition nothing", "sender:": "no value", "older:soon": "not a time"} {
+	for text, want := range map[string]string{"nothing:x": "nothing: is no condition", "sender:": "no value", "older:soon": "not a time"} {
 		if _, err := parseFilter(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
