@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,12 @@ type eventsInput struct {
 	Accept string `header:"Accept" doc:"With text/event-stream: as server-sent events."`
 }
 
+// eventStatuses are the words that the field status of an event may have. In feedback it has an enhanced status code.
+var eventStatuses = []string{"sent", "deferred", "bounced", "deliverable", "undeliverable", "unsure", "not asked"}
+
+// statusLetters are what these words consist of; a pattern or a code has others.
+const statusLetters = " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 // A condition on an event is met if one of some fields matches.
 type eventCondition struct {
 	fields []string
@@ -53,6 +60,11 @@ func (f *EventFilter) parse() (func(*event.Event) bool, error) {
 			errs = append(errs, &fieldError{"kind", clip(k), errors.New("there is no such event; there are " + strings.Join(event.Names(), ", "))})
 		}
 		kinds[k] = true
+	}
+	for _, status := range f.Status {
+		if word := strings.Trim(status, statusLetters) == ""; word && !slices.Contains(eventStatuses, strings.ToLower(status)) {
+			errs = append(errs, &fieldError{"status", clip(status), errors.New("there is no such status; there are " + strings.Join(eventStatuses, ", "))})
+		}
 	}
 	var all []eventCondition
 	for _, c := range []struct {

@@ -171,7 +171,7 @@ func TestEventsForBrowsers(t *testing.T) {
 // Wrong conditions are refused with what is wrong, and so are followers beyond the limits: half of the connections, and event.FollowersMax.
 func TestEventsAreRefused(t *testing.T) {
 	a := serve(t, admintest.New(), admin.Config{Events: new(event.Hub)})
-	for query, want := range map[string]string{"kind=delivered": "there is no such event; there are accepted, ", "kinds=a": "kinds", "site=+": "empty", "sender=//": "empty regular expression"} {
+	for query, want := range map[string]string{"kind=delivered": "there is no such event; there are accepted, ", "status=send": "there is no such status; there are sent, ", "kinds=a": "kinds", "site=+": "empty", "sender=//": "empty regular expression"} {
 		if w := a.do(http.MethodGet, "/v1/events?"+query, ""); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %s, want %q", query, w.Code, w.Body, want)
 		}

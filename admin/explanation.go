@@ -447,7 +447,7 @@ func (s *Server) whyDestination(ctx context.Context, name string) (Explanation, 
 		}
 		var unknown *huma.ErrorModel
 		if errors.As(err, &unknown) && unknown.Status == http.StatusNotFound {
-			unknown.Detail += "; mail whose next attempt or whose route is awaited is listed by posthaste queue list --domain"
+			unknown.Detail += ". A domain with a route is not known by its own name; posthaste queue list --domain lists the mail to a domain, deferred mail included, and posthaste explain ID says why one message waits"
 		}
 		return Explanation{}, err
 	}
@@ -471,8 +471,9 @@ func (s *Server) whyDestination(ctx context.Context, name string) (Explanation, 
 		return x, nil
 	}
 	if !held || v.Queue.WaitReason.Kind == qmgr.WaitNone {
-		x.Parts = []ExplanationPart{{Place: d.Name, Code: codeDelivering, Text: "nothing waits for it"}}
+		x.Parts = []ExplanationPart{{Place: d.Name, Code: codeSettled, Text: "nothing waits for it"}}
 		if d.Busy > 0 {
+			x.Parts[0].Code = codeDelivering
 			x.Parts[0].Text = fmt.Sprintf("nothing waits for it; %d transactions are under way", d.Busy)
 		}
 		return x, nil

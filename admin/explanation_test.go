@@ -323,7 +323,7 @@ func TestExplainFlow(t *testing.T) {
 	if x = explain("flow=done@b"); len(x.Parts) != 1 || x.Parts[0].Text != "nothing of it waits; 2 transactions are under way" {
 		t.Errorf("%+v", x)
 	}
-	if x = explain("destination=idle.example"); x.Parts[0].Text != "nothing waits for it; 3 transactions are under way" {
+	if x = explain("destination=idle.example"); x.Parts[0].Code != "delivering" || x.Parts[0].Text != "nothing waits for it; 3 transactions are under way" {
 		t.Errorf("%+v", x)
 	}
 	if p := explain("destination=example.net").Parts[0]; len(p.Replies) != 1 || p.Replies[0].Reply != "421 busy" {

@@ -373,6 +373,9 @@ func (c *Client) follow(ctx context.Context, path string, query url.Values, visi
 		}
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("the daemon was killed, or the connection to it was lost: read %s: %w", path, err)
+		}
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil

@@ -46,12 +46,12 @@ suspend = "4h"
 		want []string
 	}{
 		{[]string{"explain", "250 2.0.0 Ok"}, []string{"Nothing is refused"}},
-		{[]string{"explain", "550 5.1.1 no"}, []string{"no-such-user", "RFC 3463", "none applies"}},
+		{[]string{"explain", "550 5.1.1 no"}, []string{"no-such-user", "RFC 3463", "none applies; without --config there are none"}},
 		{[]string{"explain", "554 Mais non."}, []string{"Class:   other", "none matches"}},
 		{[]string{"explain", "421-4.7.28 unusual rate of / 421 4.7.28 unsolicited mail", "--mx", "alt1.gmail-smtp-in.l.google.com", "--json"}, []string{`"class": "rate-limited"`, `"text": "unusual rate of\nunsolicited mail"`, `"source": "https://support.google.com`}},
 		{[]string{"explain", "550 5.7.1 Code  B-17", "--mx", "a.mx.example.net", "--config", path}, []string{"Class:   reputation", "classes.toml:1 (a letter)", "[reply_rule.listed]",
 			"the recipient is tried again", "no mail goes to the destination for 30m, after 2 such replies within 10m", "at most 1 connections and 10 messages in 1m for 1h"}},
-		{[]string{"explain", "550 5.7.1 Code B-17", "--mx", "b.example", "--config", path, "--transport", "relay"}, []string{"Class:   policy", "none applies"}},
+		{[]string{"explain", "550 5.7.1 Code B-17", "--mx", "b.example", "--config", path, "--transport", "relay"}, []string{"Class:   policy", "none applies\n"}},
 		{[]string{"explain", "550 5.7.1 Write to us", "--config", path}, []string{"the destination is suspended until somebody resumes it, after 3 such replies within 1h"}},
 		{[]string{"explain", "550 5.7.1 Wait for us", "--config", path}, []string{"the destination is suspended for 4h\n"}},
 		{[]string{"rules"}, []string{"[reply_rule.google-rate]"}},

@@ -141,8 +141,8 @@ func When(t, now time.Time) string { return away(t, now) + ", " + local(t, now) 
 func Until(t, now time.Time) string { return "until " + local(t, now) + " (" + away(t, now) + ")" }
 
 func away(t, now time.Time) string {
-	if t.After(now) {
-		return "in " + Span(t.Sub(now))
+	if t.After(now) { // rounded up to a second: what was ordered for 10m begins with "in 10m"
+		return "in " + Span(t.Sub(now)+time.Second-1)
 	}
 	return Span(now.Sub(t)) + " ago"
 }

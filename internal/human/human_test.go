@@ -56,7 +56,8 @@ func TestTexts(t *testing.T) {
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
 	for at, want := range map[time.Time]string{now.Add(-90 * time.Minute): "1h30m ago, 2 Jan 01:34:05", now.Add(time.Minute): "in 1m, 2 Jan 03:05:05",
-		now.Add(-72 * time.Hour): "3d ago, 30 Dec 2025 03:04"} {
+		now.Add(10*time.Minute - time.Millisecond): "in 10m, 2 Jan 03:14:04",
+		now.Add(-72 * time.Hour):                   "3d ago, 30 Dec 2025 03:04"} {
 		if got := When(at, now); got != want {
 			t.Errorf("%v: %s, want %s", at, got, want)
 		}

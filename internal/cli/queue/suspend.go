@@ -133,7 +133,7 @@ func newResumeCommand(p *socket.Finder) *cobra.Command {
 			return err
 		}
 		s := &done.Suspension
-		fmt.Fprintf(cmd.OutOrStdout(), "Resumed %s %s, suspended by %s since %s.\n", s.Scope, human.Plain(s.Value), human.Plain(s.By), human.When(s.Since, time.Now()))
+		fmt.Fprintf(cmd.OutOrStdout(), "Resumed %s %s, suspended by %s %s.\n", s.Scope, human.Plain(s.Value), human.Plain(s.By), human.When(s.Since, time.Now()))
 		return nil
 	})
 	return cmd

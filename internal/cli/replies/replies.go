@@ -67,7 +67,7 @@ func newExplainCommand() *cobra.Command {
 		Short: "Show the class of a reply, and the rule that applies",
 		Long: `Show the class of a reply, the pattern that assigns it, and the rule that applies if a
 host sends this reply in a transaction. The reply is written as in the log, with " / " between
-its lines.`,
+its lines. The rules are those of the file that --config names, not those of a running daemon.`,
 		Example: `  posthaste replies explain "421 4.7.28 unusual rate of unsolicited mail" --mx gmail-smtp-in.l.google.com`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -93,6 +93,8 @@ type answer struct {
 	Rule       string   `json:"rule,omitempty"`
 	Follows    []string `json:"follows,omitempty"`
 	NotRefused bool     `json:"not_refused,omitempty"`
+
+	unconfigured bool // no configuration was named, so there are no rules
 }
 
 func (q *question) explain(out io.Writer, text string) error {
@@ -110,7 +112,7 @@ func (q *question) explain(out io.Writer, text string) error {
 	}
 	r.By = q.mx + "[]"
 	e := book.Explain(&r, q.transport)
-	a := answer{Code: r.Code, Status: r.Status.String(), Text: r.Text, Class: e.Class.String(), NotRefused: e.Class == replies.ClassNone}
+	a := answer{Code: r.Code, Status: r.Status.String(), Text: r.Text, Class: e.Class.String(), NotRefused: e.Class == replies.ClassNone, unconfigured: q.config == ""}
 	if e.Pattern != nil {
 		a.Pattern, a.Source = e.Pattern.Where, e.Pattern.Source
 	}
@@ -140,9 +142,12 @@ func (a *answer) print(out io.Writer) error {
 	default:
 		fmt.Fprintf(&b, "Pattern: %s (%s)\n", human.Plain(a.Pattern), human.Plain(a.Source))
 	}
-	if a.Rule == "" {
+	switch {
+	case a.Rule == "" && a.unconfigured:
+		b.WriteString("Rule:    none applies; without --config there are none\n")
+	case a.Rule == "":
 		b.WriteString("Rule:    none applies\n")
-	} else {
+	default:
 		fmt.Fprintf(&b, "Rule:    [reply_rule.%s]\n", a.Rule)
 	}
 	for _, line := range a.Follows {
