@@ -81,12 +81,15 @@ func watch(ctx context.Context, c *client.Client, interval time.Duration, out *o
 	return run(ctx, newModel(ctx, c, interval), out)
 }
 
-// run runs the program on a terminal. Whatever ends it, the terminal is restored:
-// bubbletea does so after a panic, SIGINT and SIGTERM; a terminal that is closed sends SIGHUP.
+// run runs the program on a terminal. Whatever ends it, the terminal is restored: bubbletea does so after a panic. A signal ends it as
+// the key q does; with its context, or by its own handling of SIGINT, bubbletea would close the terminal while it is still read. A
+// terminal that is closed sends SIGHUP.
 func run(ctx context.Context, m tea.Model, out *os.File) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(out), tea.WithFPS(framesPerSecond)).Run()
+	p := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithOutput(out), tea.WithFPS(framesPerSecond))
+	defer context.AfterFunc(ctx, p.Quit)()
+	_, err := p.Run()
 	switch {
 	case errors.Is(err, tea.ErrProgramPanic):
 		return exit.New(exit.Software, errors.New("a bug has ended posthaste top; the text above says where"), "Please report it.")
