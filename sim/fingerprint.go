@@ -103,6 +103,9 @@ func (f *fingerprint) common(a any) bool {
 		f.mix(uint64(a.At))
 		f.unless("source", a.Source)
 		f.unless("security", a.Security)
+		f.unless("class", a.Flow.Class)
+		f.unless("tenant", a.Flow.Tenant)
+		f.unless("flow", a.Flow.Flow)
 	default:
 		return false
 	}
