@@ -216,8 +216,8 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 func (l *pipeListener) Close() error   { close(l.closed); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// Whoever has no token and does not read the answers keeps nobody out: the files of the dashboard, the checks of health and
-// refusals go to everybody.
+// A client without a token that does not read the answers does not keep others out: the files of the dashboard, the checks of health and
+// refusals are for all clients.
 func TestUnreadAnswersMakeRoom(t *testing.T) {
 	for _, request := range []string{"GET /ui/style.css HTTP/1.1\r\nHost: x\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestUnreadAnswersEnd(t *testing.T) {
 		}
 		time.Sleep(10 * writePatience)
 		if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("nobody reads: %v", err)
+			t.Errorf("unread: %v", err)
 		}
 	})
 }

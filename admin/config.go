@@ -47,13 +47,13 @@ type Config struct {
 	// Live has the figures that people watch; nil: there are none.
 	Live *live.Sampler
 
-	// Monitoring answers GET requests for /metrics, /healthz and /readyz; nil: nobody does.
+	// Monitoring answers GET requests for /metrics, /healthz and /readyz; nil: there are none.
 	Monitoring http.Handler
 
 	// Events passes on what happens to messages; nil: nothing.
 	Events *event.Hub
 
-	// Wiretap has those who watch connections to receivers; nil: nobody can.
+	// Wiretap has the watchers of connections to receivers; nil: they cannot be watched.
 	Wiretap *wiretap.Hub
 
 	// ReplyClass returns the class of a reply (package replies), "" if there is none; nil if

@@ -20,7 +20,7 @@
 // twice.
 //
 // An index gives the order of a list, but every message must then be looked up by itself. Where
-// that is in vain, since few messages match, and for counts and orders, which have no order of their own, messages
+// that finds too little, because few messages match, and for counts and orders, which have no order of their own, messages
 // are swept instead: read in the order in which they are stored, at a fiftieth of the cost for each (sweep.go). There is
 // no index by sender, domain or reply: it would cost every delivery, and a sweep of a million messages takes 1.1 s of processor time.
 //

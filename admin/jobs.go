@@ -35,7 +35,7 @@ type Job struct {
 	Sender     string    `json:"sender"`
 	Recipients uint32    `json:"recipients" doc:"Of the message."`
 	Arrived    time.Time `json:"arrived"`
-	Level      int       `json:"level" doc:"On the preemption stack; 0: it goes first at nobody's expense."`
+	Level      int       `json:"level" doc:"On the preemption stack; 0: it has preempted no other job."`
 	Parent     string    `json:"parent,omitempty" doc:"The message at whose expense it goes first."`
 	Current    bool      `json:"current" doc:"The next selection starts with it."`
 	Blocked    bool      `json:"blocked" doc:"None of its destinations has room."`

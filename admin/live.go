@@ -11,7 +11,7 @@ import (
 )
 
 // streamsMax is the maximum number of open live streams. Each keeps a connection for as long as
-// somebody watches; with 16 connections to a listener on the network, half remain for requests.
+// there is a watcher; with 16 connections to a listener on the network, half remain for requests.
 const streamsMax = 8
 
 // registerLive adds the figures that people watch.

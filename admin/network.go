@@ -58,7 +58,7 @@ type door struct {
 const tellInterval = 10 * time.Second
 
 // guard passes on the requests that a token allows. Connections of others are not kept open for their requests: whoever does
-// not read what everybody may have, such as a style sheet, would keep out those with tokens.
+// not read what needs no token, such as a style sheet, would keep out those with tokens.
 func (d *door) guard(next http.Handler) http.Handler {
 	allowed := notQuiet(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -67,7 +67,7 @@ func (s *Server) Handler() http.Handler {
 	return unkept(sameOrigin.Handler(bodies(onlyOnce(s.lists(), known(s.mux)))))
 }
 
-// unkept has answers kept by nobody on the way and by no browser, where they would outlive the token, and taken for nothing else than
+// unkept forbids caching of answers, in proxies and in browsers, where they would outlive the token, and their use as anything other than
 // what they are.
 func unkept(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -44,7 +44,7 @@ type ClassTimes struct {
 // OtherClasses is the name under which classes count after the first classesMost.
 const OtherClasses = "other"
 
-// classesMost bounds the classes that are told apart. Their number is that of the configuration, but
+// classesMost bounds the classes that are counted separately. Their number is that of the configuration, but
 // mail that waits may have names of earlier ones.
 const classesMost = 32
 

@@ -69,7 +69,7 @@ func (s *orderSaves) tried() {
 
 // await waits until the orders given so far have been saved, or could not be. Mail that was put off
 // because of a suspension must not be on disk before the suspension is: after a crash in
-// between, it would wait for the end of one that nobody knows.
+// between, it would wait for the end of a suspension that no record mentions.
 func (s *orderSaves) await(ctx context.Context) {
 	s.mu.Lock()
 	saving := s.saving

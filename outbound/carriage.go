@@ -49,7 +49,7 @@ func (k *Conn) start(ctx context.Context, l letter) {
 	k.line.session.Start(&c.tx)
 }
 
-// watch begins to show a connection that was open before somebody watched, and ends that when nobody does any more.
+// watch begins to show a connection that was open before it was watched, and ends that when the last watcher has gone.
 func (k *Conn) watch(d *mail.Delivery) {
 	l := k.line
 	if l.tap != nil && !l.tap.Live() {

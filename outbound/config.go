@@ -50,7 +50,7 @@ type Config struct {
 	// domain decides how it is secured (default: not called). It is called concurrently, must
 	// not block, and must not change what it gets.
 	Sessions func(Session)
-	// Wiretap has those who watch connections (default: nobody can).
+	// Wiretap has the watchers of connections (default: they cannot be watched).
 	Wiretap *wiretap.Hub
 	// Seed is the seed of the random order of equal hosts. The default is 0; give
 	// each process its own, so that they do not all favor the same hosts.

@@ -27,7 +27,7 @@ type line struct {
 	session *client.Session
 	config  *TransportConfig
 	scratch *pieces      // buffers to put small pieces together in
-	tap     *wiretap.Tap // nil: nobody watches
+	tap     *wiretap.Tap // nil: no watcher
 
 	in     []byte
 	out    [][]byte

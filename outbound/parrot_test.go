@@ -129,7 +129,7 @@ func TestSecretsInAnyReply(t *testing.T) {
 					if k == nil {
 						continue
 					}
-					// Whoever watches from now on, after the login, does not see it either.
+					// A watcher that begins now, after the login, does not see it either.
 					w, err := hub.Watch(func(wiretap.Connection) bool { return true }, 0, 1)
 					if err != nil {
 						t.Fatal(err)

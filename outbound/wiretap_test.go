@@ -31,7 +31,7 @@ func watched(t *testing.T, w *wiretap.Watcher) (all []string) {
 	return all
 }
 
-// Whoever watches a connection sees both sides of it, also under TLS, from its greeting or from its next message on if it was open before; and
+// A watcher sees both sides of a connection, also under TLS, from its greeting or from its next message on if it was open before; and
 // never a secret, by whatever mechanism, even if the server repeats it.
 func TestWiretap(t *testing.T) {
 	ca := newAuthority(t)

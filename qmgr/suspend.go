@@ -401,7 +401,7 @@ func (q *Qmgr) suspendBy(d *queue, m *mail.Measure) {
 	}
 }
 
-// maxRestInstead is how long a destination rests at most that can only be suspended until somebody
+// maxRestInstead is how long a destination rests at most that can only be suspended until an operator
 // resumes it, and cannot be suspended.
 const maxRestInstead = 24 * time.Hour
 

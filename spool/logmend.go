@@ -140,7 +140,16 @@ func (s *Spool) openAsIs() (db *pebble.DB, err error) {
 			db, err = nil, cause
 		}
 	}()
-	return pebble.Open(s.path("db"), s.storeOptions())
+	o := s.storeOptions()
+	o.EnsureDefaults()
+	// If Open fails after it has written a table, as on a full disk, Pebble may still be reading that table in a
+	// goroutine, which would end the process if the cache of open files were gone. So the cache stays then.
+	files := pebble.NewFileCache(o.Experimental.FileCacheShards, pebble.FileCacheSize(o.MaxOpenFiles))
+	o.FileCache = files
+	if db, err = pebble.Open(s.path("db"), o); err == nil {
+		files.Unref() // the store has a reference of its own
+	}
+	return db, err
 }
 
 // replaceBlobs creates an empty file in place of each missing blob file. Pebble lists

@@ -21,7 +21,7 @@ type Sight struct {
 }
 
 // sweepChunk is the number of values that are passed on at once. It bounds what a sweep that ends early
-// has read in vain.
+// has read without need.
 const sweepChunk = 256
 
 // Sweep calls visit with each message whose queue ID is from or more, in the order of IDs and in all areas, as they

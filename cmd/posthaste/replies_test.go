@@ -52,7 +52,7 @@ suspend = "4h"
 		{[]string{"explain", "550 5.7.1 Code  B-17", "--mx", "a.mx.example.net", "--config", path}, []string{"Class:   reputation", "classes.toml:1 (a letter)", "[reply_rule.listed]",
 			"the recipient is tried again", "no mail goes to the destination for 30m, after 2 such replies within 10m", "at most 1 connections and 10 messages in 1m for 1h"}},
 		{[]string{"explain", "550 5.7.1 Code B-17", "--mx", "b.example", "--config", path, "--transport", "relay"}, []string{"Class:   policy", "none applies\n"}},
-		{[]string{"explain", "550 5.7.1 Write to us", "--config", path}, []string{"the destination is suspended until somebody resumes it, after 3 such replies within 1h"}},
+		{[]string{"explain", "550 5.7.1 Write to us", "--config", path}, []string{"the destination is suspended until it is resumed, after 3 such replies within 1h"}},
 		{[]string{"explain", "550 5.7.1 Wait for us", "--config", path}, []string{"the destination is suspended for 4h\n"}},
 		{[]string{"rules"}, []string{"[reply_rule.google-rate]"}},
 		{[]string{"patterns"}, []string{"[[pattern]]"}},

@@ -28,7 +28,7 @@ func followed(t *testing.T, run func(context.Context, command.Streams) error) *t
 }
 
 // What happens to a message can be followed by programs and by people, although the log says nothing of it; and so can what the connection says that carries
-// it, from the moment on when somebody watches.
+// it, from the moment at which watching begins.
 func TestEventsAreFollowed(t *testing.T) {
 	t.Parallel()
 	box := receive(t, sink.Config{})

@@ -11,7 +11,7 @@ const (
 	bufferOctets = 4 << 20
 )
 
-// A Buffer has the lines that somebody has not read yet, a bounded number of them. It is safe for concurrent use.
+// A Buffer has the lines that its reader has not read yet, a bounded number of them. It is safe for concurrent use.
 type Buffer struct {
 	news chan struct{} // holds a value if something was added
 
@@ -30,7 +30,7 @@ type Line struct {
 	JSON []byte // one line with its end, which must not be changed; nil: none has followed yet
 }
 
-// Add adds a line, or counts it as lost if the buffer is full. It waits for nobody, and does not change the line.
+// Add adds a line, or counts it as lost if the buffer is full. It never waits, and does not change the line.
 func (b *Buffer) Add(line []byte) {
 	b.mu.Lock()
 	if len(b.lines) >= bufferLines || b.octets+len(line) > bufferOctets {

@@ -47,7 +47,7 @@ func TestFollowersGetWhatTheyWant(t *testing.T) {
 	h := new(Hub)
 	offer := func(name string, n int) { h.Offer(time.Unix(1, 0), slog.LevelInfo, name, held(n)) }
 	if h.Followed() {
-		t.Error("somebody follows a new hub")
+		t.Error("a new hub is followed")
 	}
 	offer("held", 1)
 	all, err := h.Follow(nil)
@@ -72,7 +72,7 @@ func TestFollowersGetWhatTheyWant(t *testing.T) {
 	}
 	all.Close()
 	if !h.Followed() {
-		t.Error("nobody follows while one does")
+		t.Error("not followed while one follower is left")
 	}
 	some.Close()
 	offer("held", 6)
@@ -102,7 +102,7 @@ func TestNextWaits(t *testing.T) {
 	})
 }
 
-// A follower that does not read keeps a bounded number of events and octets, nobody waits for it, and it learns where how many are missing. Another
+// A follower that does not read keeps a bounded number of events and octets, others do not wait for it, and it learns where how many are missing. Another
 // that reads loses none.
 func TestWhoDoesNotReadLosesEvents(t *testing.T) {
 	for _, size := range []int{0, 64 << 10} {
@@ -304,7 +304,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// What a tap costs a line that nobody follows, and one that somebody does.
+// What a tap costs a line without followers, and with one.
 func BenchmarkTap(b *testing.B) {
 	h := new(Hub)
 	log := slog.New(Tap(nothing{}, h))

@@ -25,10 +25,10 @@ type Hub struct {
 	followers []*Follower
 }
 
-// Followed reports whether somebody follows the events.
+// Followed reports whether there are Followers.
 func (h *Hub) Followed() bool { return h.followed.Load() }
 
-// Offer passes an event on to those who want it. It does not keep attrs, and waits for nobody.
+// Offer passes an event on to those who want it. It does not keep attrs, and never waits.
 func (h *Hub) Offer(at time.Time, level slog.Level, name string, attrs []slog.Attr) {
 	h.mu.Lock()
 	all := h.followers // never changed in place

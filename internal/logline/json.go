@@ -96,10 +96,6 @@ func appendJSONText(to []byte, text string) []byte {
 			switch c {
 			case '"', '\\':
 				to = append(to, '\\', c)
-			case '\b':
-				to = append(to, `\b`...)
-			case '\f':
-				to = append(to, `\f`...)
 			case '\n':
 				to = append(to, `\n`...)
 			case '\r':

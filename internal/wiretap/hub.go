@@ -71,7 +71,7 @@ func (w *Watcher) Close() {
 	w.hub.watched.Store(len(w.hub.watchers) > 0)
 }
 
-// Open returns a Tap for a connection between two commands, nil if nobody wants it. owed is the number of replies that
+// Open returns a Tap for a connection between two commands, nil if no watcher wants it. owed is the number of replies that
 // the server owes, 1 before the greeting; redact replaces secrets in a text, nil if there are none.
 func (h *Hub) Open(of Connection, owed int, redact func(string) string) *Tap {
 	h.mu.Lock()

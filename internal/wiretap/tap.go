@@ -44,7 +44,7 @@ type Tap struct {
 	shown          int    // lines of it that were shown
 }
 
-// Live reports whether somebody still watches.
+// Live reports whether there are still watchers.
 func (t *Tap) Live() bool {
 	for _, w := range t.to {
 		if !w.ended.Load() {

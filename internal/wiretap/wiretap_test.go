@@ -196,12 +196,12 @@ func TestLongLines(t *testing.T) {
 func TestWatchersChoose(t *testing.T) {
 	h := new(Hub)
 	if h.Watched() || (*Hub)(nil).Watched() {
-		t.Error("somebody watches a new hub")
+		t.Error("a new hub is watched")
 	}
 	mx := Connection{Transport: "smtp", Nexthop: "d.test", Source: "one", Host: "mx[192.0.2.1]:25"}
 	w, _ := h.Watch(func(c Connection) bool { return c == mx }, 2, 0)
 	if !h.Watched() || h.Open(Connection{Host: "other"}, 0, nil) != nil {
-		t.Error("a connection is shown that nobody wants")
+		t.Error("a connection is shown that no watcher wants")
 	}
 	first, second := h.Open(mx, 0, nil), h.Open(mx, 0, nil)
 	if first == nil || second == nil || h.Open(mx, 0, nil) != nil || first.number == second.number {
@@ -226,7 +226,7 @@ func TestWatchersChoose(t *testing.T) {
 		t.Error("and gets something")
 	}
 	if all.Close(); h.Watched() {
-		t.Error("nobody watches any more")
+		t.Error("not watched any more")
 	}
 	for range WatchersMax {
 		if _, err := h.Watch(nil, 0, 0); err != nil {

@@ -109,7 +109,7 @@ func (b *Book) NextParked() mail.QueueID {
 // Owe has a message at rest opened for its report alone.
 func (b *Book) Owe(id mail.QueueID) { b.ordered = append(b.ordered, id) }
 
-// HasOrdered reports whether any message is to be.
+// HasOrdered reports whether there is a message whose report has been ordered.
 func (b *Book) HasOrdered() bool { return len(b.ordered) > 0 }
 
 // NextOrdered takes the first of those, of which there is one.

@@ -33,7 +33,7 @@ func TestReportsArePaced(t *testing.T) {
 	b.Check(0, 0, 0)
 }
 
-// Who was parked first has the first turn, and the line does not grow with those that have had theirs.
+// The message that was parked first has the first turn, and the line does not grow with those that have had theirs.
 func TestLineIsInOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := New()

@@ -32,7 +32,7 @@ type Outlet interface {
 	Paced() bool
 	// Dead reports whether the destination takes nothing at all.
 	Dead() bool
-	// Starved is called when nothing that waits can start for want of room.
+	// Starved is called when nothing that waits can start because there is no room.
 	Starved()
 	// Place says which destination it is, for views.
 	Place() Place

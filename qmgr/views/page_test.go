@@ -9,7 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 )
 
-// Whoever asks for page after page sees each destination once, in the order of the list, and learns on each
+// Page after page shows each destination once, in the order of the list, and learns on each
 // page how many there are.
 func TestPages(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

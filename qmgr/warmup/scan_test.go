@@ -23,7 +23,7 @@ func TestScansAreApart(t *testing.T) {
 	} {
 		var s Scan
 		if s.WakeAt() != mail.Never {
-			t.Fatal("a scan begins that nobody wants")
+			t.Fatal("a scan begins that is not wanted")
 		}
 		s.Want(Key{})
 		if due := s.Begin(start); due != DayOf(start).End() {

@@ -117,7 +117,7 @@ func verpRoundTrip(ctx context.Context, t *trial) (messages, recipients int, err
 		for sender, fields := range map[string][]string{"tagged": {"verified=true", "tenant=tagged"}, "list": {"tenant=plain"}} {
 			for i := range each {
 				fields := append([]string{"msg=feedback", "kind=bounced", fmt.Sprintf("recipient=user%d+%s@%s", i, sender, bounceDomain), "by=verp",
-					"sender=" + sender + "@" + verpDomain, "class=server", "reporter=postfix.interop.test"}, fields...)
+					"sender=" + sender + "@" + verpDomain, "reply_class=server", "reporter=postfix.interop.test"}, fields...)
 				if n := countLines(string(text), fields...); n != 1 {
 					wrong.add("%d lines with %q", n, fields)
 				}

@@ -5,7 +5,7 @@ import { plural } from "./format.js";
 
 const VERBS = {
   retry: { word: "Retry", does: "are tried now" },
-  hold: { word: "Hold", does: "stay until somebody releases them" },
+  hold: { word: "Hold", does: "stay until they are released" },
   release: { word: "Release", does: "are tried now" },
   drop: { word: "Drop", does: "are removed without a report to their senders. This cannot be undone", harms: true },
   bounce: { word: "Bounce", does: "fail, and their senders receive a report. This cannot be undone", harms: true },

@@ -50,7 +50,7 @@ not read as fast as events come, some are lost, and a line "lost" says how many.
 				return err
 			})
 			if errors.Is(err, syscall.EPIPE) {
-				return nil // whoever reads has enough
+				return nil // the reader has enough
 			}
 			return err
 		}),

@@ -174,7 +174,7 @@ func follows(r *replies.Rule) (lines []string) {
 	}
 	switch {
 	case r.Suspend == mail.Indefinitely:
-		lines = append(lines, "the destination is suspended until somebody resumes it"+after)
+		lines = append(lines, "the destination is suspended until it is resumed"+after)
 	case r.Suspend > 0:
 		lines = append(lines, fmt.Sprintf("the destination is suspended for %s%s", config.FormatDuration(r.Suspend), after))
 	}

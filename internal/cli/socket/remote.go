@@ -56,7 +56,7 @@ func (p *Finder) token() (string, error) {
 	}
 }
 
-// checkToken refuses what cannot be a token, and would make a header that is none, such as a
+// checkToken refuses what cannot be a token, and would make an invalid header, such as a
 // file with several lines. The text is not shown: it may be a secret.
 func checkToken(from, token string) (string, error) {
 	if len(token) > tokenMax || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {

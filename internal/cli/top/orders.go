@@ -99,7 +99,7 @@ func (m *model) askReason(o admin.SuspendOrder) tea.Cmd {
 		}
 		how := "for " + o.For
 		if o.For == "" {
-			how = "until somebody resumes it"
+			how = "until it is resumed"
 		}
 		m.askConfirm(fmt.Sprintf("Suspend %s %s %s (%s)? No more deliveries start; its mail is deferred, and tried at once when the suspension ends.", o.Scope, o.Value, how, o.Reason), func() tea.Cmd {
 			return m.order(func(ctx context.Context) (string, error) {

@@ -178,7 +178,7 @@ func explain(ctx context.Context, c *client.Client, t target) (admin.Explanation
 }
 
 // goneText is the page of a target that the daemon does not have any more: mail is
-// delivered while somebody looks at it.
+// delivered while its page is open.
 func goneText(t target, err error) (string, error) {
 	if status := statusOf(err); status == 404 || status == 422 {
 		return "No more of " + t.String() + ": " + err.Error() + "\n", nil

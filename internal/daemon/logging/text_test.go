@@ -160,7 +160,7 @@ func TestLinesThatSlogWrites(t *testing.T) {
 }
 
 func FuzzText(f *testing.F) {
-	for _, p := range pieces {
+	for _, p := range append(pieces, "\b\f\v\x00\x1f\x7f") {
 		f.Add(p)
 	}
 	at := time.Unix(1, 0).UTC()

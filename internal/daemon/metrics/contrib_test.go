@@ -61,7 +61,7 @@ func TestContrib(t *testing.T) {
 }
 
 // Each alert has a test in which it is raised and one in which it is not: a rule that is never true looks like a host on which
-// all is well, and nobody notices until it matters.
+// all is well, and that is not noticed until it matters.
 //
 // Seen failing: of 18 alerts 12 were never raised by a test.
 func TestAlertsAreTested(t *testing.T) {
