@@ -162,24 +162,30 @@ func (s *Server) events(ctx context.Context, in *eventsInput) (*huma.StreamRespo
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
+	first := streamLine("INFO", "subscribed", "log_schema", event.Version)
+	return s.streamLines(ctx, in.Accept, first, func() (*event.Buffer, func(), error) {
+		f, err := s.cfg.Events.Follow(wants)
+		if err != nil {
+			return nil, nil, err
+		}
+		return f.Buffer, f.Close, nil
+	})
+}
+
+// streamLines is an answer that begins with a line, and goes on with those of the buffer that follow returns until the client goes or the
+// server stops. Then the function that comes with the buffer is called. It is an error if too many clients have streams.
+func (s *Server) streamLines(ctx context.Context, accept string, first []byte, follow func() (*event.Buffer, func(), error)) (*huma.StreamResponse, error) {
 	release, err := s.occupy(ctx)
 	if err != nil {
 		return nil, err
 	}
-	follower, err := s.cfg.Events.Follow(wants)
+	from, end, err := follow()
 	if err != nil {
 		release()
 		return nil, tooManyStreams()
 	}
-	return s.answerLines(in.Accept, streamLine("INFO", "subscribed", "log_schema", event.Version), &follower.Buffer, func() {
-		follower.Close()
-		release()
-	}), nil
-}
-
-// answerLines is an answer that begins with a line, and goes on with those of a buffer until the client goes or the server stops. Then end is called.
-func (s *Server) answerLines(accept string, first []byte, from *event.Buffer, end func()) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		defer release()
 		defer end()
 		r, w := humago.Unwrap(hc)
 		out := newLineStream(w, strings.Contains(accept, "text/event-stream"))
@@ -203,7 +209,7 @@ func (s *Server) answerLines(accept string, first []byte, from *event.Buffer, en
 				out.line(l.JSON)
 			}
 		}
-	}}
+	}}, nil
 }
 
 // streamLine returns a line about a stream itself.
@@ -259,9 +265,7 @@ func newLineStream(w http.ResponseWriter, sse bool) *lineStream {
 		kind = "text/event-stream"
 	}
 	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no") // of a proxy that would gather lines
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	return &lineStream{w: w, to: http.NewResponseController(w), sse: sse}
 }
 

@@ -104,7 +104,6 @@ func (s *Server) content(ctx context.Context, in *contentInput) (*huma.StreamRes
 		defer r.Close()
 		out.SetHeader("Content-Type", "message/rfc822")
 		out.SetHeader("Content-Length", strconv.FormatInt(m.Envelope.Size, 10))
-		out.SetHeader("X-Content-Type-Options", "nosniff")
 		out.SetStatus(http.StatusOK)
 		if _, err := io.Copy(out.BodyWriter(), r); err != nil && ctx.Err() == nil {
 			s.log.Warn("content truncated", "id", in.ID, "error", err)

@@ -3,12 +3,12 @@ package admin
 import (
 	"context"
 	"errors"
-	"time"
-
 	"fmt"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/internal/wiretap"
 )
 
@@ -47,21 +47,15 @@ func (s *Server) watch(ctx context.Context, in *wiretapInput) (*huma.StreamRespo
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	release, err := s.occupy(ctx)
-	if err != nil {
-		return nil, err
-	}
-	watcher, err := s.cfg.Wiretap.Watch(wants, in.Count, in.Lines)
-	if err != nil {
-		release()
-		return nil, tooManyStreams()
-	}
-	s.log.Info("order", "verb", "trace smtp", "by", orderedBy(ctx)) // others' mail is looked at
 	first := fmt.Appendf(nil, `{"time":"%s","connection":0,"host":"","direction":"-","text":"watching"}`+"\n", time.Now().Format(time.RFC3339Nano))
-	return s.answerLines(in.Accept, first, watcher.Buffer, func() {
-		watcher.Close()
-		release()
-	}), nil
+	return s.streamLines(ctx, in.Accept, first, func() (*event.Buffer, func(), error) {
+		w, err := s.cfg.Wiretap.Watch(wants, in.Count, in.Lines)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.log.Info("order", "verb", "trace smtp", "by", orderedBy(ctx)) // others' mail is looked at
+		return w.Buffer, w.Close, nil
+	})
 }
 
 func wiretapOperation() huma.Operation {

@@ -74,7 +74,7 @@ func (h *Hub) Follow(wants func(*Event) bool) (*Follower, error) {
 	if len(h.followers) >= FollowersMax {
 		return nil, ErrTooMany
 	}
-	f := &Follower{hub: h, wants: wants, Buffer: Buffer{news: make(chan struct{}, 1)}}
+	f := &Follower{Buffer: NewBuffer(), hub: h, wants: wants}
 	h.followers = append(slices.Clone(h.followers), f)
 	h.followed.Store(true)
 	return f, nil
@@ -82,7 +82,7 @@ func (h *Hub) Follow(wants func(*Event) bool) (*Follower, error) {
 
 // A Follower receives events, in the order in which they were offered.
 type Follower struct {
-	Buffer
+	*Buffer
 	hub   *Hub
 	wants func(*Event) bool
 }
