@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -205,16 +206,28 @@ func (q *Qmgr) leaveSource(s *sourceState) {
 	}
 }
 
-// tryAddress lets a withdrawn address be tried again whose pause is over.
-func (q *Qmgr) tryAddress(t *timer) {
-	s := t.source
-	for f := range s.timers {
-		if &s.timers[f] == t {
-			s.Try(source.Family(f))
+// tryTogether is how close the ends of pauses are that end together. What the first trial finds is not
+// looked for again within recoveryPause: if that trial fails, the mail would wait so long though another
+// address was tried a moment later.
+const tryTogether = time.Second
+
+// tryAddresses lets a withdrawn address be tried again whose pause is over, and others whose pauses are nearly over.
+func (q *Qmgr) tryAddresses() {
+	for _, s := range q.sources.all {
+		tried := false
+		for f := range s.timers {
+			t := &s.timers[f]
+			if s.Of(source.Family(f)).State == source.AddressWithdrawn && t.at <= q.now.Add(tryTogether) {
+				q.disarm(t)
+				s.Try(source.Family(f))
+				tried = true
+			}
+		}
+		if tried {
+			q.lookAgain(s)
 		}
 	}
 	q.rescue()
-	q.lookAgain(s)
 }
 
 // rescue has the mail tried that was deferred because no source of its pool could be used.
@@ -352,7 +365,7 @@ func (q *Qmgr) configureSource(now source.Source) *sourceState {
 	if s == nil {
 		s = &sourceState{}
 		for f := range s.timers {
-			s.timers[f] = timer{kind: timerSource, source: s}
+			s.timers[f] = timer{kind: timerSource}
 		}
 		q.sources.byName[now.Name] = s
 	}

@@ -13,9 +13,8 @@ type timer struct {
 	at        mail.Instant
 	seq       uint64
 	kind      timerKind
-	queue     *queue       // timerQueue, timerPace, timerSpread, timerMeasure
-	transport *transport   // the other kinds
-	source    *sourceState // timerSource
+	queue     *queue     // timerQueue, timerPace, timerSpread, timerMeasure
+	transport *transport // the other kinds, but for timerSource
 	slot      minheap.Slot
 }
 
@@ -30,7 +29,7 @@ const (
 	timerSpread                         // the pause between two starts to a destination
 	timerDelay                          // a transport's wait before its next delivery
 	timerMeasure                        // replies count no more that a rule needs several of
-	timerSource                         // the pause until a withdrawn address is tried again
+	timerSource                         // the pause until withdrawn addresses are tried again
 )
 
 type byInstant struct{}
@@ -88,7 +87,7 @@ func (q *Qmgr) runTimers() {
 		case timerMeasure:
 			q.sightingsEnd(t.queue)
 		case timerSource:
-			q.tryAddress(t)
+			q.tryAddresses()
 		}
 	}
 }

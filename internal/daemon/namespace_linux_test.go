@@ -65,8 +65,8 @@ func TestAddressThatGoesAway(t *testing.T) {
 	ip(t, "addr add "+b+"/32 dev lo")
 	box := receive(t, sink.Config{})
 	sources := strings.NewReplacer(sourceA.String(), a, sourceB.String(), b).Replace(sourceTables())
-	// On a busy machine an address may be tried before one is back, and what the core has tried again for
-	// that is not tried for the next one within ten minutes. So the mail has short pauses of its own.
+	// On a busy machine both addresses may be tried before one is back, and what the core has tried again for
+	// that is not tried for the next trial within ten minutes. So the mail has short pauses of its own.
 	pauses := "minimal_backoff_time = \"2s\"\nmaximal_backoff_time = \"4s\"\n"
 	r := start(t, t.TempDir(), pauses+"smtp_connection_cache_time_limit = \"10ms\"\n"+sources+routes("d.test", box.address))
 	count := func(addr string) (n int) {
