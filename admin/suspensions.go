@@ -14,6 +14,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
+	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 )
 
 // A Suspender carries out operators' orders about suspensions. Its methods return when an order is in
@@ -280,7 +281,7 @@ func (s *Server) unsaved(ctx context.Context, err error) error {
 // suspendedBy returns which of the suspensions in force keeps a message that rests waiting; nil if none
 // does. The transport, site or source of a message are only known by the reason for which it was put off.
 func (sum *Summary) suspendedBy(list []qmgr.SuspensionView, first mail.Address) *qmgr.SuspensionView {
-	named, _ := qmgr.Suspended(sum.Reason)
+	named, _ := suspend.Named(sum.Reason)
 	domain := strings.ToLower(first.Domain())
 	return longest(list, func(v *qmgr.SuspensionView) bool {
 		switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
+	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 )
 
 // A suspender keeps suspensions in memory.
@@ -146,8 +147,8 @@ func TestSuspendedMail(t *testing.T) {
 	}
 	put(1, "t", "x@a.test", mail.Reply{})
 	put(2, "acme", "x@b.test", mail.Reply{Code: 450, Text: "busy", By: "mx"})
-	put(3, "t", "x@b.test", mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: qmgr.SuspensionPrefix + "site {mx1;mx2}"})
-	put(4, "t", "x@b.test", mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: qmgr.SuspensionPrefix + "site resumed.test"})
+	put(3, "t", "x@b.test", mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: suspend.Prefix + "site {mx1;mx2}"})
+	put(4, "t", "x@b.test", mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: suspend.Prefix + "site resumed.test"})
 	q.SetFlows(qmgr.FlowView{Flow: mail.Flow{Class: "normal", Tenant: "acme", Flow: "news"}})
 	a := serve(t, q, admin.Config{Suspender: s})
 	for n, want := range map[int]string{

@@ -32,6 +32,15 @@ func socketAddr() netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0x01, 15: 0x01}) // 100::1
 }
 
+// FoldNexthop returns a nexthop in lower case, as names of queues have it, except for the
+// path of a socket.
+func FoldNexthop(nexthop string) string {
+	if strings.HasPrefix(nexthop, SocketPrefix) {
+		return nexthop
+	}
+	return strings.ToLower(nexthop)
+}
+
 // Label returns a host in the form of logs and replies, without the port:
 // "mx.example.com[192.0.2.1]", "[192.0.2.1]", or "unix:/path". Control characters in the
 // name are made visible.

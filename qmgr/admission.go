@@ -278,7 +278,7 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 	if m.account == nil {
 		q.account(m, q.admission.Account(place.Bucket))
 	}
-	q.comesKept(m)
+	q.suspended.Comes(&m.suspension, place, q.now)
 	if !q.cfg.AsPostfix {
 		m.flow = q.flows.Join(e.Flow)
 	}
@@ -315,7 +315,7 @@ func (q *Qmgr) forget(m *message) {
 	if m.deadline.Heaped() {
 		q.deadlines.Remove(m)
 	}
-	q.leavesKept(m)
+	q.suspended.Leaves(&m.suspension, m.place, q.now)
 	delete(q.messages, m.ID)
 	q.unattend(m)
 	if p := q.paused; p.Of(&m.Message) {

@@ -7,6 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 )
 
 // Mail that waits for a destination of which nothing gets on (conns.Site.Stuck) would
@@ -89,7 +90,7 @@ func (q *Qmgr) relieve() {
 func (m *message) deferring(why string) {
 	m.stuck = strings.Contains(why, StuckPrefix) && (m.stuck || !m.retry)
 	m.warming = isWarmup(why) && (m.warming || !m.retry)
-	m.suspended = isSuspension(why) && (m.suspended || !m.retry)
+	m.suspended = suspend.IsReason(why) && (m.suspended || !m.retry)
 }
 
 // stuckReason is why mail is put off for a destination that is stuck.

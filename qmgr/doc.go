@@ -105,7 +105,7 @@
 //	source.go, warmup.go, warmupscan.go our addresses (packages source and warmup)
 //	outage.go, crowding.go, debts.go, lapse.go  what cannot go now (package debts)
 //	deadline.go                         what is late
-//	suspend.go                          what operators have suspended
+//	suspend.go                          what operators have suspended (package suspend)
 //	operator.go, settle.go              orders
 //	view.go, destinations.go, waitreason.go, sourceview.go  what can be seen (package views)
 //	verification.go                     questions of clients (package callout)

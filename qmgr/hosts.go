@@ -50,7 +50,7 @@ type HostFeed struct {
 func (q *Qmgr) NewHostFeed() *HostFeed {
 	f := &HostFeed{feed: q.db.NewFeed()}
 	if !q.fed {
-		q.fed, f.warmup, f.measured, f.orders = true, q.warmup, q.measured, q.suspended.orders
+		q.fed, f.warmup, f.measured, f.orders = true, q.warmup, q.measured, q.suspended.Orders()
 	}
 	return f
 }

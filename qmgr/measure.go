@@ -18,7 +18,7 @@ import (
 // and Learned brings back. A queue has a copy of what the table has of it, which keep and
 // recall make the same.
 //
-// A rule may also suspend a destination, as an operator can (suspend.go): its mail is put off
+// A rule may also suspend a destination, as an operator can (package suspend): its mail is put off
 // without an attempt, an operator sees what is suspended and why, and can resume it. That is an
 // order in the table of orders. It ends with its rule, as all measures do.
 
@@ -57,7 +57,7 @@ func (q *Qmgr) measure(d *queue, m *mail.Measure) {
 	if m == nil || d.transport.Name == TransportRetry || d.transport.Name == TransportError || !q.rules.has(m.Rule) {
 		return
 	}
-	if m.Suspend > 0 && q.suspendedQueue(d).until != 0 {
+	if m.Suspend > 0 && q.suspended.OfDestination(d.way().on(d.transport.Name), d.source.name()).Until != 0 {
 		return // to what was under way: it neither lengthens the suspension nor counts after it
 	}
 	if d.measures == nil {
@@ -429,7 +429,7 @@ func (r *ruleNames) leave(m measure.Record) measure.Record {
 // removes a rule does not want it.
 func (q *Qmgr) ruled(names []string) {
 	q.rules = ruleNames{known: true, names: slices.Sorted(slices.Values(names))}
-	q.leaveOrders()
+	q.tellSuspensions(q.suspended.Leave(q.rules.has, q.now)...)
 	for _, k := range q.measured.All() {
 		if now := q.rules.leave(k.Record); now != k.Record {
 			q.measured.Put(k.Key, now)

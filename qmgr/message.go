@@ -8,6 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
+	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 )
 
 // A message is one mail that is in core: some of its recipients are queued for
@@ -24,9 +25,10 @@ type message struct {
 	callout *callout.Callout // whose pseudo-message it is; nil for mail
 	held    int              // connections that carry entries of it, or are being opened for it
 
-	deadline minheap.Slot // in core.deadlines, until it passes
-	overdue  overdue
-	inLine   bool // in line for its report (debts.Book.Wait)
+	deadline   minheap.Slot // in core.deadlines, until it passes
+	overdue    overdue
+	inLine     bool // in line for its report (debts.Book.Wait)
+	suspension suspend.Stay
 	stay
 	reading
 	round
@@ -47,7 +49,6 @@ type stay struct {
 	put      mail.Instant // stageClosing: when it was put off; 0 if it is not
 	returned bool         // it was parked until lookups had ended
 	letter   bool         // it is a report of ours, and counts in debts
-	rested   bool         // it counts in suspensions.inCore
 	reset    uint64       // for the hosts that it goes to, 0 for none
 	attended int          // position in Qmgr.attended, from 1 on; 0 if it is not there
 }
@@ -83,11 +84,7 @@ type postponed struct {
 	stuck     bool // each of those was put off because its destination is stuck
 	warming   bool // likewise, because its sources may send no more today
 	suspended bool // likewise, because of operators' suspensions
-	kept      bool // some recipient was put off because of one
-	aside     bool // some of those were left as they are
-	// kept: the earliest end of these suspensions, and how many had ended by then.
-	keptUntil   mail.Instant
-	endedBefore uint64
+	aside     bool // some of those that wait because of one, or of a warm-up, were left as they are
 }
 
 // orders is what operators want done with a message, and what that has left behind.

@@ -18,6 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 	"github.com/posthaste-mta/posthaste/qmgr/texts"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -85,7 +86,7 @@ type constraints struct {
 	warmup    *warmup.Table
 	spent     []warmup.Key // allowances that were used up and from which mail has to leave
 	measured  *measure.Table
-	suspended suspensions
+	suspended *suspend.Book
 	rules     ruleNames
 	fed       bool // there is a HostFeed
 }
@@ -132,7 +133,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery)}
 	q.constraints = constraints{shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
-	q.warmup, q.measured, q.suspended.orders = warmup.New(cfg.Warmup, 0), measure.New(), measure.NewOrders()
+	q.warmup, q.measured, q.suspended = warmup.New(cfg.Warmup, 0), measure.New(), suspend.New(TransportRetry, TransportError)
 	q.flows = flows.NewRegistry(cfg.TenantFlows, sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix})
 	q.lookups.Configure(cfg.lookups())
 	q.admission.Configure(q.shares)
@@ -247,7 +248,7 @@ func (q *Qmgr) handle(ev Event) {
 	case Suspend:
 		q.suspend(ev)
 	case Resume:
-		q.revoke(ev)
+		q.tellSuspensions(q.suspended.Revoke(suspend.Key(ev.Scope, ev.Value), measure.Order{By: ev.By, Reason: ev.Reason}, q.now))
 	case Configure:
 		q.configure(ev.Config)
 	case Rules:
@@ -279,7 +280,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	if at, ok := q.conns.NextDue(); ok {
 		wake = min(wake, at)
 	}
-	wake = min(wake, q.measured.Next(), q.suspended.orders.Next(), q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
+	wake = min(wake, q.measured.Next(), q.suspended.Next(), q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
 	if !q.halt {
 		wake = min(wake, q.deadlineWake(), q.warmupWake(), q.resumeWake(), q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
 	}

@@ -23,7 +23,7 @@ type rerouting struct {
 // reroute has all mail that waits routed again.
 func (q *Qmgr) reroute() {
 	q.rerouted = rerouting{q.lookups.Last(), q.lastEntry}
-	q.rerouteSuspended()
+	q.suspended.AgainByRoute(q.now)
 	var all []*message
 	for _, m := range q.messages { //archtest:anyorder they are sorted
 		all = append(all, m)

@@ -167,8 +167,8 @@ func (q *Qmgr) nextAttempt(m *message) mail.Instant {
 		cfg = &sooner
 	}
 	next := backoff.Next(cfg, m.env.Since(), q.now, &q.rng)
-	if m.kept && !m.unreported {
-		next = q.keptDue(m, next)
+	if m.suspension.Kept() && !m.unreported {
+		next = q.suspended.Due(&m.suspension, next, q.now)
 	}
 	return next
 }

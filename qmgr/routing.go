@@ -10,6 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
+	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -106,9 +107,9 @@ func (q *Qmgr) setAside(m *message, recipients []bound) []bound {
 			if m.from != intake.FromRetry { // which wants it tried
 				b.route.Reply = q.lookups.Remembered(b.route.Nexthop, q.now)
 			}
-			if s, is := q.suspension(m, b.route.Transport, foldNexthop(b.route.Nexthop), way{}, b.recipient.Address); is && b.route.Reply.IsZero() {
-				q.noteSuspension(m, s)
-				b.route.Reply = s.reply() // and nothing is looked up for it
+			if s, is := q.suspension(m, b.route.Transport, mail.FoldNexthop(b.route.Nexthop), way{}, b.recipient.Address); is && b.route.Reply.IsZero() {
+				q.suspended.Keep(&m.suspension, s.Until)
+				b.route.Reply = s.Reply() // and nothing is looked up for it
 			}
 			if b.route.Reply.IsZero() {
 				q.lookups.Add(&m.routing, &m.Message, m.from, b.recipient, intake.Key{Transport: b.route.Transport, Nexthop: b.route.Nexthop, Credential: b.route.Credential, TLS: m.env.TLSAsked()}, q.now)
@@ -141,7 +142,7 @@ func (q *Qmgr) bindEach(m *message, recipients []bound) []bound {
 // the reply. There is none if that is dead, too: then the recipient is deferred.
 func (q *Qmgr) bind(m *message, b *bound) {
 	to := b.route
-	if isSuspension(to.Reply.Text) {
+	if suspend.IsReason(to.Reply.Text) {
 		q.bindSuspended(m, b, to.Reply, originOf(to))
 		return
 	}
@@ -149,7 +150,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		q.bindToRetry(m, b, to.Reply, originOf(to))
 		return
 	}
-	nexthop := foldNexthop(to.Nexthop)
+	nexthop := mail.FoldNexthop(to.Nexthop)
 	if to.Reply.Permanent() {
 		to.Transport, nexthop = TransportError, replyText(to.Reply)
 	}
@@ -165,8 +166,8 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		}
 	}
 	if s, is := q.suspension(m, t.Name, nexthop, way{name, reach, to.Security}, b.recipient.Address); is {
-		q.noteSuspension(m, s)
-		q.bindSuspended(m, b, s.reply(), mail.Origin{Transport: t.Name, Nexthop: reach, Security: to.Security})
+		q.suspended.Keep(&m.suspension, s.Until)
+		q.bindSuspended(m, b, s.Reply(), mail.Origin{Transport: t.Name, Nexthop: reach, Security: to.Security})
 		return
 	}
 	if m.from == intake.FromRetry {
@@ -179,7 +180,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 	from, why := q.chooseSource(m, t, way{name, reach, to.Security}, nexthop)
 	if !why.IsZero() {
 		switch {
-		case isSuspension(why.Text):
+		case suspend.IsReason(why.Text):
 			q.bindSuspended(m, b, why, mail.Origin{Transport: t.Name, Nexthop: reach, Security: to.Security})
 		case !q.leaveAside(m, why):
 			q.bindToRetry(m, b, why, mail.Origin{Transport: t.Name, Nexthop: reach, Security: to.Security})
@@ -208,16 +209,7 @@ func originOf(to mail.Route) mail.Origin {
 	if to.Transport == TransportRetry || to.Transport == "" {
 		return mail.Origin{}
 	}
-	return mail.Origin{Transport: to.Transport, Nexthop: foldNexthop(to.Nexthop), Security: to.Security}
-}
-
-// foldNexthop returns a nexthop in lower case, as names of queues have it, except for the
-// path of a socket.
-func foldNexthop(nexthop string) string {
-	if strings.HasPrefix(nexthop, mail.SocketPrefix) {
-		return nexthop
-	}
-	return strings.ToLower(nexthop)
+	return mail.Origin{Transport: to.Transport, Nexthop: mail.FoldNexthop(to.Nexthop), Security: to.Security}
 }
 
 // queueName is the name of a recipient's queue among those of the transport.

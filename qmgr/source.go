@@ -11,6 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -122,7 +123,7 @@ func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*
 
 // maySend reports whether mail may leave from a source for a destination at all.
 func (q *Qmgr) maySend(s *sourceState, t *transport, to way) bool {
-	return s.up() && q.suspendedSource(s, t.Name, to).until == 0
+	return s.up() && q.suspended.OfSource(s.Name, to.on(t.Name)).Until == 0
 }
 
 // poolOf returns the pool that decides from where a message's mail for a nexthop leaves;
@@ -139,18 +140,18 @@ func (q *Qmgr) poolOf(m *message, t *transport, nexthop string) *source.Pool {
 // some of them are suspended and the others, if there are any, have to wait for the next day.
 func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way) mail.Reply {
 	var down, spent []string
-	var first suspension
+	var first suspend.Suspension
 	suspended := 0
 	for _, s := range q.sources.members[p] {
-		of := q.suspendedSource(s, t.Name, to)
-		if of.until != 0 {
-			q.noteSuspension(m, of)
-			if suspended++; first.until == 0 || of.until < first.until {
+		of := q.suspended.OfSource(s.Name, to.on(t.Name))
+		if of.Until != 0 {
+			q.suspended.Keep(&m.suspension, of.Until)
+			if suspended++; first.Until == 0 || of.Until < first.Until {
 				first = of
 			}
 		}
 		switch {
-		case of.until != 0:
+		case of.Until != 0:
 		case !s.up():
 			down = append(down, s.Name+": "+s.WhyDown())
 		case len(spent) < noSourceMax:
@@ -158,9 +159,9 @@ func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way) mail.R
 		}
 	}
 	if suspended > 0 && len(down) == 0 {
-		why := first.reply()
+		why := first.Reply()
 		if len(spent) > 0 { // it goes when the day ends, or the suspension
-			q.noteSuspension(m, suspension{until: intake.MarkFrom(q.warmupDue())})
+			q.suspended.Keep(&m.suspension, intake.MarkFrom(q.warmupDue()))
 			why.Text += "; " + strings.Join(spent, "; ")
 		}
 		return why

@@ -63,7 +63,7 @@ func (q *Qmgr) runTimers() {
 		q.relieveLookups()
 	}
 	q.endMeasures()
-	q.endSuspensions()
+	q.tellSuspensions(q.suspended.End(q.now)...)
 	// A timer that ends may start others, for later. One that started anew for now
 	// would end for ever.
 	most := 2*q.timers.Len() + 16
