@@ -46,10 +46,20 @@ func (c *Codec) Encode(sender, recipient mail.Address) (mail.Address, error) {
 	if !ok || !okTo {
 		return "", ErrForm
 	}
+	sender, err := join(local, domain)
+	if err != nil {
+		return "", err
+	}
 	d := c.Delimiters.withDefault()
 	b := append(make([]byte, 0, smtp.PathMax), local...)
 	b = append(b, d.Before)
 	if len(c.Secrets) > 0 {
+		// The reader of the tag has both addresses with minimum quoting.
+		if host := recipient.Domain(); host != "" {
+			if recipient, err = join(to, host); err != nil {
+				return "", err
+			}
+		}
 		b = append(append(b, tag(c.Secrets[0], sender, recipient)...), d.Before)
 	}
 	b = append(b, to...)
@@ -71,6 +81,10 @@ func (c *Codec) Decode(sender, address mail.Address) (mail.Address, error) {
 	if !ok || !okLocal || len(local) <= len(prefix) || !strings.EqualFold(local[:len(prefix)], prefix) ||
 		local[len(prefix)] != c.Delimiters.withDefault().Before {
 		return "", ErrForm
+	}
+	sender, err := join(prefix, sender.Domain())
+	if err != nil {
+		return "", err
 	}
 	return c.recipient(sender, local[len(prefix)+1:])
 }
