@@ -105,36 +105,56 @@ func appendTime(to []byte, at time.Time) []byte {
 
 // appendText appends a text, in quotation marks if it could be misread without.
 func appendText(to []byte, text string) []byte {
-	if plain(text) {
+	if text == "" {
+		return append(to, '"', '"')
+	}
+	var need needs
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c >= utf8.RuneSelf {
+			if need |= needEscapes; !plainUnicode(text[i:]) {
+				need |= needQuotes
+			}
+			break
+		}
+		need |= asciiNeeds[c]
+	}
+	switch {
+	case need&needQuotes == 0:
 		return append(to, text...)
+	case need&needEscapes == 0: // as of most replies
+		return append(append(append(to, '"'), text...), '"')
 	}
 	return strconv.AppendQuote(to, text)
 }
 
-// plainASCII says of the ASCII characters whether a text that has no others needs no
-// quotation marks.
-var plainASCII = func() (is [utf8.RuneSelf]bool) {
-	for c := byte(' ') + 1; c < utf8.RuneSelf; c++ {
-		is[c] = c != '=' && c != '"'
+// needs is what characters need, in a set of bits.
+type needs uint8
+
+const (
+	needQuotes  needs = 1 << iota // the text with one is in quotation marks
+	needEscapes                   // in quotation marks, strconv has to look at it
+)
+
+// asciiNeeds has the needs of the ASCII characters.
+var asciiNeeds = func() (is [utf8.RuneSelf]needs) {
+	for c := range is {
+		switch {
+		case c == ' ' || c == '=':
+			is[c] = needQuotes
+		case c == '\\' || c == 0x7f:
+			is[c] = needEscapes
+		case c < ' ' || c == '"':
+			is[c] = needQuotes | needEscapes
+		}
 	}
 	return is
 }()
 
-func plain(text string) bool {
-	for i := 0; i < len(text); i++ {
-		if c := text[i]; c >= utf8.RuneSelf {
-			return plainUnicode(text[i:])
-		} else if !plainASCII[c] {
-			return false
-		}
-	}
-	return text != ""
-}
-
 func plainUnicode(text string) bool {
 	for _, r := range text {
 		if r < utf8.RuneSelf {
-			if !plainASCII[r] {
+			if asciiNeeds[r]&needQuotes != 0 {
 				return false
 			}
 		} else if r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) {
