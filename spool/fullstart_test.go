@@ -3,9 +3,10 @@ package spool
 import (
 	"bytes"
 	"errors"
-
+	"maps"
 	"math/rand/v2"
 	"path"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -37,12 +38,14 @@ func TestFullDiskAtEachWriteOfAStart(t *testing.T) {
 	clear(headless[len(headless)-60:])
 	manifests := stopped.names(func(name string) bool { _, ok := manifestNum(name); return ok })
 	manifest := manifests[len(manifests)-1]
+	cleared, inCleared := clearedAndKilled(t, stopped, inStopped)
 	for _, v := range []struct {
 		what string
 		fullStart
 	}{
 		{"killed", fullStart{killed, inKilled}},
 		{"stopped", fullStart{stopped, inStopped}},
+		{"cleared and killed", fullStart{cleared, inCleared}},
 		{"damaged log", fullStart{killed.flipped(log, len(killed[log])/2*8), inKilled}},
 		{"damaged table", fullStart{stopped.with(table, headless), inStopped}},
 		{"damaged MANIFEST", fullStart{stopped.flipped(manifest, len(stopped[manifest])/2*8), inStopped}},
@@ -69,6 +72,62 @@ func TestFullDiskAtEachWriteOfAStart(t *testing.T) {
 				t.Errorf("%d starts failed", failed)
 			}
 		})
+	}
+}
+
+// clearedAndKilled removes every other message of a stopped spool, and returns what a kill leaves: the log
+// has hardly anything but deletions, so the table that a start makes of it is one whose statistics
+// Pebble collects in a goroutine.
+func clearedAndKilled(t *testing.T, img image, waiting map[mail.QueueID]int) (image, map[mail.QueueID]int) {
+	t.Helper()
+	fs := img.fs(t)
+	cfg := small(fs)
+	cfg.Maintain = time.Hour
+	s := mustOpen(t, cfg)
+	left := maps.Clone(waiting)
+	for i, id := range slices.Sorted(maps.Keys(waiting)) {
+		if i%2 == 0 {
+			apply(t, s, mail.Change{ID: id, Op: mail.ChangeRemove})
+			delete(left, id)
+		}
+	}
+	killed := imageOf(t, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))}), "/spool")
+	mustClose(t, s)
+	return killed, left
+}
+
+// A start that cannot make its file of options after it has replayed the old one leaves nobody reading the table that
+// it has made. All tables are older than that but one.
+//
+// Seen failing: with statistics of tables, or compactions, while the log is replayed: the goroutines that read the
+// table ended the process in 4 of 8 runs of test/exhaust.
+func TestFailedStartReadsNoTable(t *testing.T) {
+	stopped, waiting := spooled(t, false)
+	img, _ := clearedAndKilled(t, stopped, waiting)
+	fs := img.fs(t)
+	var made atomic.Int64 // tables
+	failed := make(chan struct{})
+	cfg := small(errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		name := path.Base(op.Path)
+		switch {
+		case op.Kind == errorfs.OpCreate && isTable(name):
+			made.Add(1)
+		case op.Kind == errorfs.OpCreate && path.Ext(name) == ".dbtmp": // the file of options
+			return syscall.ENOSPC
+		case op.Kind == errorfs.OpOpen && isTable(name) && made.Load() > 0:
+			t.Errorf("%s is read", name)
+			<-failed
+		}
+		return nil
+	})))
+	cfg.pause = 10 * time.Microsecond
+	s, err := Open(cfg)
+	close(failed)
+	if err == nil {
+		mustClose(t, s)
+	}
+	if !errors.Is(err, ErrFull) || made.Load() != 1 {
+		t.Errorf("%v, want ErrFull; %d tables were made, want 1", err, made.Load())
 	}
 }
 

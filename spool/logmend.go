@@ -128,6 +128,11 @@ func (s *Spool) openPebble() (db *pebble.DB, err error) {
 
 // openAsIs opens the store. If Pebble panics because of an error of the file
 // system, it returns that error.
+//
+// If logs are to be replayed, Pebble flushes them to a table in the middle of Open, and
+// goroutines that read the table begin at once. If Open then fails, as on a full disk, it closes
+// the caches that these goroutines use, and they end the process. So the logs are replayed
+// first by a store that has no such goroutines; the second one has nothing to flush.
 func (s *Spool) openAsIs() (db *pebble.DB, err error) {
 	s.opening.Store(true)
 	defer func() {
@@ -140,16 +145,18 @@ func (s *Spool) openAsIs() (db *pebble.DB, err error) {
 			db, err = nil, cause
 		}
 	}()
-	o := s.storeOptions()
-	o.EnsureDefaults()
-	// If Open fails after it has written a table, as on a full disk, Pebble may still be reading that table in a
-	// goroutine, which would end the process if the cache of open files were gone. So the cache stays then.
-	files := pebble.NewFileCache(o.Experimental.FileCacheShards, pebble.FileCacheSize(o.MaxOpenFiles))
-	o.FileCache = files
-	if db, err = pebble.Open(s.path("db"), o); err == nil {
-		files.Unref() // the store has a reference of its own
+	if s.unreplayed {
+		o := s.storeOptions()
+		o.DisableTableStats, o.DisableAutomaticCompactions = true, true
+		if db, err = pebble.Open(s.path("db"), o); err == nil {
+			err = db.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.unreplayed = false
 	}
-	return db, err
+	return pebble.Open(s.path("db"), s.storeOptions())
 }
 
 // replaceBlobs creates an empty file in place of each missing blob file. Pebble lists
@@ -324,6 +331,7 @@ func (s *Spool) mendLogs(strict bool) (mended bool, err error) {
 		if r.end == logTorn && strict && i < len(logs)-1 {
 			r.end = logDoubtful
 		}
+		s.unreplayed = s.unreplayed || r.size > logHeader // more than the end of a closed log
 		switch r.end {
 		case logTorn:
 			s.cfg.Logger.Info("the store's log ends in an interrupted write", "file", l.name, "offset", r.at, "size", r.size)

@@ -43,27 +43,28 @@ const (
 // A Spool is a directory of messages. All its methods may be called concurrently
 // from any number of goroutines.
 type Spool struct {
-	cfg       Config
-	disk      vfs.FS // as configured
-	fs        vfs.FS // disk with all wrappers that monitor it
-	mending   vfs.FS // disk for files that repairs write; they may use the ballast
-	db        *pebble.DB
-	opened    []io.Closer // closed after db, last first
-	manifests manifests
-	room      room
-	ids       idSource
-	earlier   mail.QueueID // queue IDs below it are those of earlier runs
-	locks     messageLocks
-	bodies    bodyDirs
-	place     place
-	spare     spareFiles
-	pace      syncPace
-	delivered deliveredFile
-	starting  atomic.Bool // Open has not returned yet
-	opening   atomic.Bool // Pebble is being opened and can return errors
-	dead      atomic.Bool // die has been called
-	work      background
-	hurt      hurtTables
+	cfg        Config
+	disk       vfs.FS // as configured
+	fs         vfs.FS // disk with all wrappers that monitor it
+	mending    vfs.FS // disk for files that repairs write; they may use the ballast
+	db         *pebble.DB
+	opened     []io.Closer // closed after db, last first
+	manifests  manifests
+	room       room
+	ids        idSource
+	earlier    mail.QueueID // queue IDs below it are those of earlier runs
+	locks      messageLocks
+	bodies     bodyDirs
+	place      place
+	spare      spareFiles
+	pace       syncPace
+	delivered  deliveredFile
+	starting   atomic.Bool // Open has not returned yet
+	opening    atomic.Bool // Pebble is being opened and can return errors
+	unreplayed bool        // there are logs that no store has replayed; for the goroutine that opens
+	dead       atomic.Bool // die has been called
+	work       background
+	hurt       hurtTables
 
 	damped  damper // limits repeated alarms
 	wanting damper // limits alarms of writes that wait for room, each of which is tried four times a second
