@@ -62,7 +62,9 @@ func (q *Qmgr) shape(d *queue, hosts []mail.Host) {
 		d.limits = &own
 	}
 	if d.lowers(q.now) {
-		own := d.measures.below(*d.limits)
+		own, low := *d.limits, &d.measures.Lower
+		own.window.Initial, own.window.Limit = low.Concurrencies(own.window.Initial, own.window.Limit)
+		own.rate = low.Rates(own.rate)
 		d.limits = &own
 	}
 	d.rate.Configure(d.limits.rate, q.now)

@@ -1,11 +1,8 @@
 package qmgr
 
 import (
-	"slices"
-
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
-	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -24,37 +21,24 @@ import (
 
 // measures are those of one destination.
 type measures struct {
-	measure.Record
-	seen  []sighting
-	timer timer // sightings are forgotten
+	measure.Demands
+	timer timer // replies are forgotten that rules want several of
 }
-
-// A sighting counts replies that matched a rule which needs several.
-type sighting struct {
-	rule  string
-	since mail.Instant // the first of them
-	ends  mail.Instant // when they do not count any more
-	times int
-}
-
-// sightingsMost is the number of rules that are counted for one destination. Of more, the
-// oldest count is forgotten.
-const sightingsMost = 8
 
 // resting reports whether a rule has the destination rest.
 func (d *queue) resting(now mail.Instant) bool {
-	return d.measures != nil && d.measures.Rest.Until > now
+	return d.measures != nil && d.measures.Resting(now)
 }
 
 // lowers reports whether limits are lowered now.
 func (d *queue) lowers(now mail.Instant) bool {
-	return d.measures != nil && d.measures.Lower.Until > now
+	return d.measures != nil && d.measures.Lowers(now)
 }
 
 // measure takes what a rule demands because of a reply. Mail that was put off says what
 // was said about it before, and is no destination.
 func (q *Qmgr) measure(d *queue, m *mail.Measure) {
-	if m == nil || d.transport.Name == TransportRetry || d.transport.Name == TransportError || !q.rules.has(m.Rule) {
+	if m == nil || d.transport.Name == TransportRetry || d.transport.Name == TransportError || !q.rules.Has(m.Rule) {
 		return
 	}
 	if m.Suspend > 0 && q.suspended.OfDestination(d.way().on(d.transport.Name), d.source.name()).Until != 0 {
@@ -63,7 +47,7 @@ func (q *Qmgr) measure(d *queue, m *mail.Measure) {
 	if d.measures == nil {
 		d.newMeasures()
 	}
-	if d.measures.enough(m, q.now) {
+	if d.measures.Enough(m, q.now) {
 		if m.Rest > 0 {
 			q.restBy(d, m)
 		}
@@ -82,56 +66,18 @@ func (d *queue) newMeasures() {
 	d.measures.timer.kind, d.measures.timer.queue = timerMeasure, d
 }
 
-// enough counts a reply, and reports whether there have been as many as the rule wants.
-func (ms *measures) enough(m *mail.Measure, now mail.Instant) bool {
-	if m.Times <= 1 {
-		return true
-	}
-	ms.forget(now)
-	i := 0
-	for ; i < len(ms.seen) && ms.seen[i].rule != m.Rule; i++ {
-	}
-	if i == len(ms.seen) {
-		if i == sightingsMost {
-			ms.seen = append(ms.seen[:0], ms.seen[1:]...)
-			i--
-		}
-		ms.seen = append(ms.seen, sighting{rule: m.Rule, since: now, ends: now.Add(max(m.Within, 1))})
-	}
-	s := &ms.seen[i]
-	if s.times++; s.times < m.Times {
-		return false
-	}
-	s.times = 0 // the next measure needs as many again
-	s.ends = now
-	return true
-}
-
-// forget drops sightings that do not count any more.
-func (ms *measures) forget(now mail.Instant) {
-	kept := ms.seen[:0]
-	for _, s := range ms.seen {
-		if s.ends > now {
-			kept = append(kept, s)
-		}
-	}
-	ms.seen = kept
-}
-
 // restBy has a destination rest. A rest that would end earlier than the present one
 // changes nothing.
 func (q *Qmgr) restBy(d *queue, m *mail.Measure) {
-	r := d.measures.Record
-	until := q.now.Add(m.Rest)
-	if r.Rest.Until >= until {
+	r, longer := d.measures.WithRest(m, q.now)
+	if !longer {
 		return
 	}
 	first := !d.resting(q.now)
-	r.Rest = measure.Rest{Rule: m.Rule, Since: q.now, Until: until, Reason: m.Reply}
 	q.keep(d, r)
 	q.retire(d, &r.Rest)
 	if first {
-		q.emitMeasure(d, m, until)
+		q.emitMeasure(d, m, r.Rest.Until)
 	}
 }
 
@@ -158,12 +104,7 @@ func (q *Qmgr) retire(d *queue, r *measure.Rest) {
 
 // lowerBy lowers limits of a destination.
 func (q *Qmgr) lowerBy(d *queue, m *mail.Measure) {
-	r := d.measures.Record
-	first := r.Lower.Until <= q.now || r.Lower.Rule != m.Rule
-	r.Lower = measure.Lowering{Rule: m.Rule, Since: q.now, Until: q.now.Add(m.For), Concurrency: m.Concurrency}
-	if m.RateCount > 0 {
-		r.Lower.Count, r.Lower.Per = m.RateCount, m.RatePer
-	}
+	r, first := d.measures.WithLowering(m, q.now)
 	q.keep(d, r)
 	if !first {
 		return
@@ -184,26 +125,6 @@ func (q *Qmgr) lowerLimits(d *queue) {
 func (q *Qmgr) emitMeasure(d *queue, m *mail.Measure, until mail.Instant) {
 	q.emit(Note{Kind: NoteRule, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, At: until,
 		Text: m.Rule + ": " + m.Reply.String()})
-}
-
-// below returns limits with those of the measures in force over them.
-func (ms *measures) below(l limits) limits {
-	low := &ms.Lower
-	if low.Concurrency > 0 {
-		if l.window.Limit == 0 || l.window.Limit > low.Concurrency {
-			l.window.Limit = low.Concurrency
-		}
-		l.window.Initial = min(l.window.Initial, l.window.Limit)
-	}
-	if low.Count > 0 {
-		own := rate.Limit{N: low.Count, Per: low.Per}
-		both, err := rate.Of(append(l.rate.All(), own)...)
-		if err != nil { // more than there may be, or two for the same time
-			both, _ = rate.Of(own)
-		}
-		l.rate = both
-	}
-	return l
 }
 
 // measureKey is under which the table has what is demanded of a destination.
@@ -240,32 +161,10 @@ func (q *Qmgr) recall(d *queue) {
 // learnedMeasures takes what was demanded of destinations before the last stop. Queues of those
 // whose transport and source are configured are made at once, so that views show them; the
 // others get what is demanded of them if they are made before it ends.
-func (q *Qmgr) learnedMeasures(records []mail.HostRecord) {
-	var known, orders []measure.Known
-	for _, r := range records {
-		if !measure.IsKey(r.Key) {
-			continue
-		}
-		key, err := measure.ParseKey(r.Key)
-		if err != nil {
-			continue
-		}
-		record, err := measure.ParseRecord(r.Value)
-		if err != nil {
-			continue
-		}
-		switch ordered := record.Order.Until != 0; {
-		case ordered != (key.Scope != measure.Queue): // not ours
-		case ordered:
-			orders = append(orders, measure.Known{Key: key, Record: record})
-		default:
-			known = append(known, measure.Known{Key: key, Record: record})
-		}
-	}
-	q.learnedOrders(orders)
+func (q *Qmgr) learnedMeasures(known []measure.Known) {
 	for _, k := range q.measured.Load(known, q.now) {
 		was := q.measured.Get(k)
-		now := q.rules.leave(was)
+		now := q.rules.Leave(was)
 		if now != was {
 			q.measured.Put(k, now)
 		}
@@ -348,19 +247,14 @@ func (q *Qmgr) measureEnded(k measure.Key, was measure.Record, early bool) {
 	q.unpin(d)
 }
 
-// watchSightings starts the timer for what is forgotten next, and frees what is not needed any more.
+// watchSightings starts the timer for the replies that are forgotten next, and frees what is not needed any more.
 func (q *Qmgr) watchSightings(d *queue) {
 	ms := d.measures
 	if ms == nil {
 		return
 	}
 	q.disarm(&ms.timer)
-	ms.forget(q.now)
-	at := mail.Never
-	for _, s := range ms.seen {
-		at = min(at, s.ends)
-	}
-	switch {
+	switch at := ms.Forget(q.now); {
 	case at != mail.Never:
 		q.arm(&ms.timer, max(at, q.now.Add(1)))
 	case ms.Record == (measure.Record{}):
@@ -368,7 +262,7 @@ func (q *Qmgr) watchSightings(d *queue) {
 	}
 }
 
-// sightingsEnd forgets the sightings whose time is over.
+// sightingsEnd forgets the replies whose time is over.
 func (q *Qmgr) sightingsEnd(d *queue) {
 	q.watchSightings(d)
 	q.freeIfIdle(d)
@@ -403,35 +297,13 @@ func (q *Qmgr) endRests() {
 	}
 }
 
-// ruleNames are those of the rules on replies that there are.
-type ruleNames struct {
-	known bool     // the host has said which
-	names []string // in order
-}
-
-func (r *ruleNames) has(name string) bool {
-	_, found := slices.BinarySearch(r.names, name)
-	return found || !r.known
-}
-
-// leave returns what remains of a record without rules that there are not any more.
-func (r *ruleNames) leave(m measure.Record) measure.Record {
-	if m.Rest.Rule != "" && !r.has(m.Rest.Rule) {
-		m.Rest = measure.Rest{}
-	}
-	if m.Lower.Rule != "" && !r.has(m.Lower.Rule) {
-		m.Lower = measure.Lowering{}
-	}
-	return m
-}
-
 // ruled takes which rules there are. What others have demanded ends: an operator who
 // removes a rule does not want it.
 func (q *Qmgr) ruled(names []string) {
-	q.rules = ruleNames{known: true, names: slices.Sorted(slices.Values(names))}
-	q.tellSuspensions(q.suspended.Leave(q.rules.has, q.now)...)
+	q.rules = measure.NewRules(names)
+	q.tellSuspensions(q.suspended.Leave(q.rules.Has, q.now)...)
 	for _, k := range q.measured.All() {
-		if now := q.rules.leave(k.Record); now != k.Record {
+		if now := q.rules.Leave(k.Record); now != k.Record {
 			q.measured.Put(k.Key, now)
 			q.measureEnded(k.Key, k.Record, true)
 		}

@@ -87,7 +87,7 @@ type constraints struct {
 	spent     []warmup.Key // allowances that were used up and from which mail has to leave
 	measured  *measure.Table
 	suspended *suspend.Book
-	rules     ruleNames
+	rules     measure.Rules
 	fed       bool // there is a HostFeed
 }
 

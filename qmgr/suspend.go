@@ -225,7 +225,7 @@ func (q *Qmgr) resumeWake() mail.Instant {
 // learnedOrders takes the suspensions that were in force before the last stop.
 func (q *Qmgr) learnedOrders(known []measure.Known) {
 	some := q.suspended.Load(known, q.now)
-	q.tellSuspensions(q.suspended.Leave(q.rules.has, q.now)...)
+	q.tellSuspensions(q.suspended.Leave(q.rules.Has, q.now)...)
 	if some {
 		q.putOffAllSuspended()
 	}

@@ -167,24 +167,3 @@ func (q *Qmgr) Warmup(source string, most int) (warmup.SourceView, bool) {
 func (q *Qmgr) WarmupSite(source, site string) (warmup.SiteView, bool) {
 	return q.warmup.SiteView(warmup.Key{Source: source, Site: site}, q.now)
 }
-
-// learnedWarmups takes what was known of warm-ups before the last stop. What cannot be read is
-// skipped: the site begins again.
-func (q *Qmgr) learnedWarmups(records []mail.HostRecord) {
-	var known []warmup.Known
-	for _, r := range records {
-		if !warmup.IsKey(r.Key) {
-			continue
-		}
-		key, err := warmup.ParseKey(r.Key)
-		if err != nil {
-			continue
-		}
-		record, err := warmup.ParseRecord(r.Value)
-		if err != nil {
-			continue
-		}
-		known = append(known, warmup.Known{Key: key, Record: record})
-	}
-	q.warmup.Load(known, q.now)
-}

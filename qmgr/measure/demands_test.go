@@ -1,0 +1,115 @@
+package measure
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+)
+
+// A rule that wants three replies in an hour gets them, or starts anew; after that it wants as many again. Of more rules than
+// are counted, the oldest count is lost.
+func TestEnough(t *testing.T) {
+	var d Demands
+	m := &mail.Measure{Rule: "r", Times: 3, Within: time.Hour}
+	var got []bool
+	for _, minute := range []int{0, 1, 2, 3, 4, 30, 91, 92, 93} {
+		got = append(got, d.Enough(m, at(time.Duration(minute)*time.Minute)))
+	}
+	if want := "[false false true false false true false false true]"; fmt.Sprint(got) != want {
+		t.Errorf("enough: %v, want %s", got, want)
+	}
+	if !d.Enough(&mail.Measure{Rule: "once", Times: 1}, at(0)) {
+		t.Error("a rule that wants one reply does not get it")
+	}
+	d = Demands{}
+	two := func(rule string) bool {
+		return d.Enough(&mail.Measure{Rule: rule, Times: 2, Within: time.Hour}, at(0))
+	}
+	for i := range sightingsMost + 1 {
+		two(fmt.Sprint(i))
+	}
+	if len(d.seen) != sightingsMost || two("0") || !two("8") {
+		t.Errorf("%d rules are counted", len(d.seen))
+	}
+}
+
+// Counts are forgotten one after the other.
+func TestForget(t *testing.T) {
+	var d Demands
+	d.Enough(&mail.Measure{Rule: "a", Times: 2, Within: time.Hour}, at(0))
+	d.Enough(&mail.Measure{Rule: "b", Times: 2, Within: time.Minute}, at(0))
+	for _, c := range []struct{ now, next time.Duration }{{0, time.Minute}, {time.Minute, time.Hour}} {
+		if next := d.Forget(at(c.now)); next != at(c.next) {
+			t.Errorf("after %v the next is forgotten at %v", c.now, next)
+		}
+	}
+	if d.Forget(at(time.Hour)) != mail.Never {
+		t.Error("something is counted for ever")
+	}
+}
+
+// A shorter rest changes nothing. Limits of the same rule last longer; those of another rule come in their place.
+func TestWith(t *testing.T) {
+	var r Record
+	r, _ = r.WithRest(&mail.Measure{Rule: "long", Rest: time.Hour}, at(0))
+	if _, longer := r.WithRest(&mail.Measure{Rule: "short", Rest: time.Minute}, at(0)); longer || !r.Resting(at(time.Minute)) || r.Resting(at(time.Hour)) {
+		t.Errorf("a shorter rest: %+v", r)
+	}
+	low := &mail.Measure{Rule: "low", For: time.Hour, Concurrency: 2, RateCount: 5, RatePer: time.Minute}
+	r, first := r.WithLowering(low, at(0))
+	if !first || !r.Lowers(at(0)) {
+		t.Errorf("the first: %+v", r)
+	}
+	if r, first = r.WithLowering(low, at(time.Minute)); first || r.Lower.Until != at(time.Hour+time.Minute) {
+		t.Errorf("the same rule again: %+v", r)
+	}
+	if _, first = r.WithLowering(&mail.Measure{Rule: "other", For: time.Hour, Concurrency: 1}, at(0)); !first {
+		t.Error("another rule is not told of")
+	}
+	if _, first = r.WithLowering(low, at(3*time.Hour)); !first {
+		t.Error("the rule is not told of when it had ended")
+	}
+}
+
+// Lowered limits are below the destination's own, and never above.
+func TestBelow(t *testing.T) {
+	for _, c := range []struct{ lowered, initial, limit, wantInitial, wantLimit int }{
+		{0, 5, 20, 5, 20}, {2, 5, 20, 2, 2}, {10, 5, 20, 5, 10}, {30, 5, 20, 5, 20}, {2, 5, 0, 2, 2},
+	} {
+		l := Lowering{Concurrency: c.lowered}
+		if initial, limit := l.Concurrencies(c.initial, c.limit); initial != c.wantInitial || limit != c.wantLimit {
+			t.Errorf("%+v: %d, %d", c, initial, limit)
+		}
+	}
+	own, _ := rate.Of(rate.Limit{N: 100, Per: time.Hour})
+	same, _ := rate.Of(rate.Limit{N: 100, Per: time.Minute})
+	l := Lowering{Count: 5, Per: time.Minute}
+	if got := l.Rates(own).String(); got != "5/1m, 100/1h" && got != "100/1h, 5/1m" && len(l.Rates(own).All()) != 2 {
+		t.Errorf("beside another: %s", got)
+	}
+	if got := l.Rates(same).All(); len(got) != 1 || got[0].N != 5 {
+		t.Errorf("in place of one for the same time: %v", got)
+	}
+	if none := (&Lowering{Concurrency: 1}); none.Rates(own) != own {
+		t.Error("limits by time change without a count")
+	}
+}
+
+// What rules have demanded ends with them; as long as nobody has said which there are, all are.
+func TestRules(t *testing.T) {
+	r := rest(0, time.Hour)
+	r.Rest.Rule = "b"
+	r.Lower = lower(0, time.Hour).Lower
+	r.Lower.Rule = "a"
+	var all Rules
+	if all.Leave(r) != r || !all.Has("x") {
+		t.Error("rules are missed before they are known")
+	}
+	some := NewRules([]string{"c", "a"})
+	if left := some.Leave(r); left.Rest != (Rest{}) || left.Lower != r.Lower || some.Has("b") || !some.Has("c") {
+		t.Errorf("left is %+v", left)
+	}
+}
