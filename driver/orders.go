@@ -37,6 +37,11 @@ func (d *Driver) Split(id mail.QueueID, s mail.Split) {
 	d.inbox.event(qmgr.Split{ID: id, Split: s})
 }
 
+// SetRoute has some recipients of a message go where an operator says, or again where the configuration says.
+func (d *Driver) SetRoute(id mail.QueueID, r mail.Reroute) {
+	d.inbox.event(qmgr.SetRoute{ID: id, Reroute: r})
+}
+
 // Kept says when the first held mail is due, best at the start.
 func (d *Driver) Kept(due mail.Instant) { d.inbox.event(qmgr.Kept{Due: due}) }
 

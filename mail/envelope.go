@@ -263,6 +263,18 @@ type Recipient struct {
 	Address Address
 	ORcpt   string // ORCPT as received ("rfc822;a+40b"), xtext not decoded; "" if none
 	Notify  Notify
+	// Ordered is the route that an operator has ordered; nil if the configuration decides. It
+	// is shared and must not be changed.
+	Ordered *OrderedRoute
+}
+
+// An OrderedRoute is where an operator has the mail for a recipient go, whatever the configuration
+// says. The spool keeps it until another order replaces it or takes it back.
+type OrderedRoute struct {
+	Target string // as in a rule of the transport table: "smtp:[relay.example]:587" (package route)
+	By     string // the operator
+	Reason string // "" if none was given
+	At     Instant
 }
 
 // HasRecipient reports whether a list has the recipient with an index.

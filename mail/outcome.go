@@ -73,6 +73,9 @@ type Outcome struct {
 	// Via is where the attempt went that deferred the recipient; zero if that is not known.
 	// The host of the core sets it, and the core and the spool keep it.
 	Via Via
+	// Ordered is the route that an operator has ordered for the recipient, as in Recipient. The spool
+	// alone sets it, by Change.Reroutes: it stays what it is whatever the outcomes of attempts have here.
+	Ordered *OrderedRoute
 }
 
 // A Via is a way that mail takes: a transport, the nexthop that it has there, and the source that it leaves

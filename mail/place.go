@@ -159,8 +159,18 @@ type Change struct {
 	Due      Instant
 	At       Instant
 	Reason   string
-	Splits   []Split  // carried out after Outcomes and before Op; not with ChangeRemove
+	// Reroutes are carried out after Outcomes and before Splits, and Splits before Op; neither with
+	// ChangeRemove.
+	Reroutes []Reroute
+	Splits   []Split
 	Except   []uint32 // ChangeExpire: recipients that are left as they are, by index, sorted
+}
+
+// A Reroute gives recipients of a message a route that an operator has ordered, or takes it back
+// if To is nil. Recipients that are already settled stay as they are.
+type Reroute struct {
+	Recipients []uint32 // their indexes
+	To         *OrderedRoute
 }
 
 // A Split moves recipients of a message to a new message, which is held. The new

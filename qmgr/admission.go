@@ -120,13 +120,16 @@ func (q *Qmgr) openOne() bool {
 			continue
 		}
 		for c, ok := q.admission.Take(s, q.free()); ok; c, ok = q.admission.Take(s, q.free()) {
+			chosen := q.takeChosen(&c)
 			if q.rests(c.ID) {
 				q.started++
-				q.account(q.open(c.ID, c.Origin), c.Account)
+				m := q.open(c.ID, c.Origin)
+				m.chosen = chosen
+				q.account(m, c.Account)
 				return true
 			}
 			if s == ScanFlush {
-				q.retryMoved(c.ID)
+				q.retryMoved(&c, chosen)
 			}
 		}
 	}
@@ -141,16 +144,16 @@ func (q *Qmgr) open(id mail.QueueID, from intake.Origin) *message {
 	return m
 }
 
-// retryMoved has a message tried as soon as it can be: it is being changed at rest, is in
-// core for its report alone, or is parked for lookups.
-func (q *Qmgr) retryMoved(id mail.QueueID) {
-	q.lookups.RetryParked(id)
-	if m := q.messages[id]; m != nil && m.forReport() {
-		m.again.add(orderRetry, "")
+// retryMoved has a message, or those of its recipients that are chosen, tried as soon as it can be: it is being
+// changed at rest, is in core for its report or for some of its recipients alone, or is parked for lookups.
+func (q *Qmgr) retryMoved(c *intake.Candidate, chosen indexes) {
+	q.lookups.RetryParked(c.ID)
+	if m := q.messages[c.ID]; m != nil && (m.forReport() || m.chosen != nil) {
+		m.again.retryOf(c, chosen)
 	}
-	if w, moving := q.moving[id]; moving {
-		w.add(orderRetry, "")
-		q.moving[id] = w
+	if w, moving := q.moving[c.ID]; moving {
+		w.retryOf(c, chosen)
+		q.moving[c.ID] = w
 	}
 }
 
@@ -322,7 +325,7 @@ func (q *Qmgr) forget(m *message) {
 		q.paused = sched.Pause{}
 		q.endDelay(transportOf(p.Lane()))
 	}
-	id, again, f := m.ID, m.again, m.flow
+	id, again, f := m.ID, m.again.at(m.place), m.flow
 	q.stocks.giveMessage(m)
 	q.flows.Part(f)
 	q.wish(id, again)

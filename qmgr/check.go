@@ -35,6 +35,7 @@ func (q *Qmgr) Check() {
 	q.lookups.Check(q.routings(), q.InCore)
 	q.checkCallouts()
 	q.checkDebts()
+	q.checkChosen()
 	q.texts.Check(func(yield func(*mail.Outcome) bool) {
 		for _, m := range q.messages { //archtest:anyorder for sums
 			for i := range m.outcomes {

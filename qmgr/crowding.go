@@ -118,7 +118,7 @@ func (q *Qmgr) makeWay(m *message) (leaving int) {
 	switch {
 	case m.stage != stageRunning || m.order != orderNone || m.awaits != 0 || m.Entries > 0:
 		return 0
-	case m.More || m.retry || m.unreported || m.returned || m.deadline.Heaped() || !q.lookups.HasParking():
+	case m.More || m.retry || m.unreported || m.returned || m.chosen != nil || m.deadline.Heaped() || !q.lookups.HasParking():
 		q.putOffStalled(m)
 		return 1
 	case !m.routing.MayPark():

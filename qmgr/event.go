@@ -179,6 +179,14 @@ type Split struct {
 	Split mail.Split
 }
 
+// SetRoute asks to have some recipients of a message go where an operator says, or again where the
+// configuration says, and to leave the others as they are. Deliveries that are under way are not
+// interrupted, and their results stand. The recipients are tried at once if the message is due or deferred.
+type SetRoute struct {
+	ID      mail.QueueID
+	Reroute mail.Reroute // To.At may be 0: the host need not know the time
+}
+
 // Retry asks to try messages now, whatever their due time, and to forget that
 // the destinations of these messages are dead.
 type Retry struct{ IDs []mail.QueueID }
@@ -270,6 +278,7 @@ func (Release) event()         {}
 func (Drop) event()            {}
 func (Settle) event()          {}
 func (Split) event()           {}
+func (SetRoute) event()        {}
 func (Retry) event()           {}
 func (RetryAll) event()        {}
 func (AgentReady) event()      {}

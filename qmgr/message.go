@@ -50,6 +50,7 @@ type stay struct {
 	returned bool         // it was parked until lookups had ended
 	letter   bool         // it is a report of ours, and counts in debts
 	reset    uint64       // for the hosts that it goes to, 0 for none
+	chosen   indexes      // the recipients to be tried in this round; nil: all
 	attended int          // position in Qmgr.attended, from 1 on; 0 if it is not there
 }
 
@@ -95,9 +96,10 @@ type orders struct {
 	// settling is what operators want done with some of its recipients: it is recorded at
 	// the end of the round, before anything else.
 	settling settling
-	// splits are those of settling from the end of the round until the change that makes
+	// splits and reroutes are those of settling from the end of the round until the change that makes
 	// them.
-	splits []mail.Split
+	splits   []mail.Split
+	reroutes []mail.Reroute
 	// again is what operators have ordered too late for this round: it is carried out once
 	// the message has left the core.
 	again wish

@@ -39,12 +39,12 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 		m.again.add(o, reason)
 	case m.order == orderHold:
 		m.again.add(o, reason) // it is on its way to the hold area
-	case o == orderRetry && m.forReport():
+	case o == orderRetry && (m.forReport() || m.chosen != nil && m.stage == stageRunning):
 		m.again.add(o, reason)
 	case o == orderRetry:
 		if m.stage == stageOpening && m.from != intake.FromDebt {
 			q.comesFrom(m, intake.FromRetry)
-			m.reset = q.conns.ResetRetries()
+			m.reset, m.chosen = q.conns.ResetRetries(), nil
 		}
 		q.reviveFor(m)
 	}
@@ -58,6 +58,7 @@ type wish struct {
 	order    order    // orderHold, orderDrop or orderRelease: the last one counts
 	reason   string   // why, for orderHold
 	retry    bool     // and then it is tried
+	chosen   indexes  // otherwise, these recipients are
 	lapse    bool     // the change under way removes it from the hold area
 	report   bool     // its sender receives a report, though other recipients wait
 }
@@ -69,12 +70,19 @@ func (w *wish) add(o order, reason string) {
 		w.retry = true
 		return
 	}
-	*w = wish{settling: w.settling, order: o, reason: reason, retry: w.retry && o == orderRelease, lapse: w.lapse, report: w.report}
+	chosen := w.chosen
+	if o != orderRelease {
+		chosen = nil
+	}
+	*w = wish{settling: w.settling, order: o, reason: reason, retry: w.retry && o == orderRelease, chosen: chosen, lapse: w.lapse, report: w.report}
 }
+
+// choose has some recipients tried.
+func (w *wish) choose(some indexes) { w.chosen = w.chosen.with(some) }
 
 // empty reports whether nothing is wished.
 func (w *wish) empty() bool {
-	return w.settling.empty() && w.order == orderNone && !w.retry && !w.report
+	return w.settling.empty() && w.order == orderNone && !w.retry && len(w.chosen) == 0 && !w.report
 }
 
 // A pendingWish will be carried out before the Step goes on.
@@ -105,8 +113,11 @@ func (q *Qmgr) fulfill(id mail.QueueID, w wish) {
 	if w.order != orderNone {
 		q.orderOne(id, w.order, w.reason)
 	}
-	if w.retry {
+	switch {
+	case w.retry:
 		q.orderOne(id, orderRetry, "")
+	case len(w.chosen) > 0:
+		q.retrySome(id, w.chosen)
 	}
 	if w.report {
 		q.debts.Owe(id)
@@ -164,7 +175,7 @@ func (q *Qmgr) moved(c mail.Changed) {
 		q.emit(Note{Kind: NoteReleased, ID: c.ID})
 	}
 	q.admission.Appeared(c.ID, c.Place)
-	q.wish(c.ID, next)
+	q.wish(c.ID, next.at(c.Place))
 }
 
 // withdraw takes back everything of a message that has not been started. Its

@@ -348,7 +348,11 @@ func (c *chaos) watch(_ qmgr.Event, actions []qmgr.Action) {
 			security := c.w.Conns[a.Conn].Opening.Security
 			c.watchDelivery(&a.Delivery, security)
 			for _, r := range a.Delivery.Recipients {
-				if want := c.security[r.Address.Domain()]; security != want && !a.Delivery.Callout { // call-outs have the route that the client gave
+				nexthop := r.Address.Domain()
+				if r.Ordered != nil {
+					nexthop = r.Ordered.Target
+				}
+				if want := c.security[nexthop]; security != want && !a.Delivery.Callout { // call-outs have the route that the client gave
 					c.t.Errorf("mail for %s is sent to %s:%s over a connection that was opened for %q, want %q", r.Address, a.Delivery.Transport, a.Delivery.Nexthop, security, want)
 				}
 			}
@@ -474,12 +478,29 @@ func (c *chaos) verify() {
 	c.w.Ask(v)
 }
 
+// setRoute has some recipients of a message go to one of two relays, or again where the configuration says.
+func (c *chaos) setRoute(id mail.QueueID) {
+	m := c.w.Messages[id]
+	if m == nil {
+		return
+	}
+	var some []uint32
+	for i := range m.Recipients {
+		if len(m.Recipients) == 1 || c.r.Permille(500) {
+			some = append(some, uint32(i))
+		}
+	}
+	c.w.Reroute(m, []string{"", "relay1.test", "relay2.test"}[c.r.IntN(3)], some...)
+}
+
 func (c *chaos) operate() {
 	if len(c.ids) == 0 {
 		return
 	}
 	ids := []mail.QueueID{c.ids[c.r.IntN(len(c.ids))]}
-	switch c.r.IntN(13) {
+	switch c.r.IntN(14) {
+	case 13:
+		c.setRoute(ids[0])
 	case 11:
 		c.suspend()
 	case 12:

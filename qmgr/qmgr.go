@@ -70,8 +70,9 @@ type incoming struct {
 type core struct {
 	messages map[mail.QueueID]*message
 	flows    *flows.Registry
-	serial   uint64                // of the message admitted last
-	moving   map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
+	serial   uint64                   // of the message admitted last
+	moving   map[mail.QueueID]wish    // operators' changes of messages that are not in core, and what is wished after each
+	chosen   map[mail.QueueID]indexes // recipients to be tried of messages that Admission.RetrySome has named
 	debts    *debts.Book
 	texts    texts.Store
 
@@ -129,7 +130,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	q := &Qmgr{cfg: cfg, rng: prng.New(seed)}
 	q.incoming = incoming{admission: intake.NewAdmission(), lookups: intake.NewLookups(), desk: callout.New(cfg.desk())}
 	q.core = core{messages: make(map[mail.QueueID]*message),
-		moving: make(map[mail.QueueID]wish), debts: debts.New()}
+		moving: make(map[mail.QueueID]wish), chosen: make(map[mail.QueueID]indexes), debts: debts.New()}
 	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery)}
 	q.constraints = constraints{shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
@@ -233,6 +234,8 @@ func (q *Qmgr) handle(ev Event) {
 		}
 	case Split:
 		q.splitOne(ev)
+	case SetRoute:
+		q.setRoute(ev)
 	case Retry:
 		q.orderAll(ev.IDs, orderRetry, "")
 	case RetryAll:

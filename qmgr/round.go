@@ -92,7 +92,7 @@ func (q *Qmgr) advance(m *message) {
 func (q *Qmgr) endRound(m *message) {
 	q.noteSettled(m)
 	switch {
-	case len(m.splits) > 0: // before an order for all of it, which was not for these
+	case len(m.splits)+len(m.reroutes) > 0: // before an order for all of it, which was not for these
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.order == orderDrop:
 		q.close(m, mail.Change{Op: mail.ChangeRemove}, NoteDropped, m.reason)
@@ -108,15 +108,23 @@ func (q *Qmgr) endRound(m *message) {
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.debts && q.reportable(m) && !m.unreported && q.parkable(m):
 		q.park(m)
-	case m.order == orderSettle && (m.left || m.More || m.forReport() && m.retry):
+	case (m.order == orderSettle || m.triedSome() && !q.untouched(m)) && (m.left || m.More || m.forReport() && m.retry):
 		// It stays where it is, and the scans find it there if it is its time. Retry means
 		// that it could not be opened.
 		m.again.report = m.debts && q.reportable(m) && !m.unreported
-		if m.retry && !m.forReport() {
-			q.deferUntil(m, q.nextAttempt(m)) // or each order would have tried again who was just put off
+		if m.triedSome() && !m.changed && !m.retry && len(m.outcomes) == 0 {
+			q.rest(m) // they got the mail, or were given up, before their turn
 			return
 		}
-		m.again.retry = m.again.retry || m.from == intake.FromRetry || m.from == intake.FromFlush
+		if m.retry && !m.forReport() {
+			q.deferUntil(m, q.othersDue(m, q.nextAttempt(m))) // or each order would have tried again who was just put off
+			return
+		}
+		if m.chosen == nil {
+			m.again.retry = m.again.retry || m.from == intake.FromRetry || m.from == intake.FromFlush
+		} else if m.order == orderSettle {
+			m.again.choose(m.chosen)
+		}
 		m.become(stageClosing)
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.order == orderHold && (m.left || m.retry || m.More):
@@ -202,6 +210,7 @@ func (q *Qmgr) change(m *message, c mail.Change) {
 	c.ID, c.Place, c.At = m.ID, m.place, q.now
 	c.Outcomes = m.takeOutcomes()
 	q.texts.Release(c.Outcomes)
+	c.Reroutes, m.reroutes = m.reroutes, nil
 	c.Splits, m.splits = m.splits, nil
 	m.changed = true
 	m.await(awaitsChange)

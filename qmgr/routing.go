@@ -30,6 +30,7 @@ func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
 		m.left = m.left || b.More || len(b.Recipients) > 0
 		return
 	}
+	b = q.chosenOf(m, b)
 	unread := 0
 	if b.More {
 		unread = max(int(m.env.Recipients)-int(b.Next), 0)

@@ -27,20 +27,22 @@ import (
 // and spool, and a message would rest in two areas at once; a message of their own can be
 // listed, released and dropped like any other.
 
-// A settling is recipients to be given up, or to be put into a message of their own.
+// A settling is recipients to be given up, to be put into a message of their own, or to go elsewhere (setroute.go).
 type settling struct {
 	outcomes []mail.Outcome
 	splits   []mail.Split
+	reroutes []mail.Reroute
 	last     bool // no other recipient waits
 }
 
 func (s *settling) add(more settling) {
 	s.outcomes = append(s.outcomes, more.outcomes...) // its own: no other message has these
 	s.splits = append(s.splits, more.splits...)
+	s.reroutes = append(s.reroutes, more.reroutes...)
 	s.last = s.last || more.last
 }
 
-func (s *settling) empty() bool { return len(s.outcomes)+len(s.splits) == 0 }
+func (s *settling) empty() bool { return len(s.outcomes)+len(s.splits)+len(s.reroutes) == 0 }
 
 // owes reports whether the sender will get a report of any of them.
 func (s *settling) owes() bool {
@@ -93,12 +95,12 @@ func (q *Qmgr) settleResting(id mail.QueueID, s settling) {
 		q.moving[id] = w
 		return
 	}
+	w := wish{report: s.owes(), chosen: s.rerouted()}
 	if s.last {
-		q.moving[id] = wish{order: orderRelease, retry: true}
-	} else {
-		q.moving[id] = wish{report: s.owes()}
+		w = wish{order: orderRelease, retry: true}
 	}
-	q.emit(Change{mail.Change{Op: mail.ChangeRecord, ID: id, At: q.now, Outcomes: q.dated(s.outcomes), Splits: s.splits}})
+	q.moving[id] = w
+	q.emit(Change{mail.Change{Op: mail.ChangeRecord, ID: id, At: q.now, Outcomes: q.dated(s.outcomes), Reroutes: s.reroutes, Splits: s.splits}})
 }
 
 // dated returns outcomes with the present where they have no time.
@@ -124,5 +126,9 @@ func (q *Qmgr) noteSettled(m *message) {
 		m.owed = m.owed || o.Report != mail.ReportNone
 	}
 	m.splits = append(m.splits, m.settling.splits...)
+	m.reroutes = append(m.reroutes, m.settling.reroutes...)
+	if m.again.order == orderNone {
+		m.again.choose(m.settling.rerouted())
+	}
 	m.settling = settling{}
 }

@@ -157,6 +157,7 @@ func (f *fingerprint) recipients(list []mail.Recipient) {
 		f.text(string(r.Address))
 		f.text(r.ORcpt)
 		f.mix(uint64(r.Notify))
+		f.ordered(r.Ordered)
 	}
 }
 
@@ -206,6 +207,14 @@ func (f *fingerprint) outcomes(list []mail.Outcome) {
 		if o.Via != (mail.Via{}) {
 			f.value(reflect.ValueOf(o.Via))
 		}
+		f.ordered(o.Ordered)
+	}
+}
+
+func (f *fingerprint) ordered(to *mail.OrderedRoute) {
+	if to != nil {
+		f.text("ordered")
+		f.value(reflect.ValueOf(*to))
 	}
 }
 
@@ -239,6 +248,8 @@ var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[mail.Closing]():          fieldsOf[mail.Closing]("Measure"),
 	reflect.TypeFor[qmgr.Feedback]():         fieldsOf[qmgr.Feedback]("Source"),
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
+	reflect.TypeFor[mail.Recipient]():        fieldsOf[mail.Recipient]("Ordered"),
+	reflect.TypeFor[mail.Outcome]():          fieldsOf[mail.Outcome]("Ordered"),
 	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release", "VERP", "By", "Late"),
 	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security", "Credential"),
 	reflect.TypeFor[qmgr.Route]():            fieldsOf[qmgr.Route]("TLS"),
@@ -279,6 +290,10 @@ func (f *fingerprint) change(c *mail.Change) {
 	f.mix(uint64(c.Due))
 	f.mix(uint64(c.At))
 	f.text(c.Reason)
+	if len(c.Reroutes) > 0 {
+		f.text("reroutes")
+		f.value(reflect.ValueOf(c.Reroutes))
+	}
 	if len(c.Splits) > 0 {
 		f.value(reflect.ValueOf(c.Splits))
 	}

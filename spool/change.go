@@ -117,6 +117,11 @@ func (e *edits) one(ctx context.Context, c *mail.Change) error {
 	if err := e.record(ed, c); err != nil {
 		return err
 	}
+	for i := range c.Reroutes {
+		if err := e.reroute(ed, &c.Reroutes[i]); err != nil {
+			return err
+		}
+	}
 	for i := range c.Splits {
 		if err := e.split(ed, c, &c.Splits[i]); err != nil {
 			return err
@@ -277,6 +282,31 @@ func (e *edits) record(ed *edit, c *mail.Change) error {
 	return damage
 }
 
+// reroute applies a mail.Reroute. It needs no recipients, only their outcomes. A message whose state is
+// lost, or that is in the corrupt area, is left alone: it is not known who waits.
+func (e *edits) reroute(ed *edit, order *mail.Reroute) error {
+	if ed.state.lost() || ed.state.area == mail.AreaCorrupt {
+		return nil
+	}
+	for _, index := range order.Recipients {
+		if index >= ed.state.recipients {
+			continue
+		}
+		p, err := e.part(ed, chunkOf(ed.state.chunks, index))
+		if err != nil {
+			return err
+		}
+		before := p.known.at(index)
+		if before.Result.Settled() {
+			continue
+		}
+		after := before
+		after.Ordered = order.To
+		ed.update(p, before, after)
+	}
+	return nil
+}
+
 // outcomeAfter returns what is known of a recipient after a change.
 func outcomeAfter(c *mail.Change, before, out mail.Outcome) mail.Outcome {
 	if c.Op == mail.ChangeReported {
@@ -289,7 +319,7 @@ func outcomeAfter(c *mail.Change, before, out mail.Outcome) mail.Outcome {
 // keep stores an outcome in the state until it can be put where it belongs.
 func (ed *edit) keep(c *mail.Change, out mail.Outcome) {
 	before := ed.state.outcomes.at(out.Index)
-	if after := outcomeAfter(c, before, out); after != before {
+	if after := outcomeAfter(c, before, out); !same(after, before) {
 		ed.state.outcomes.set(after)
 		ed.dirty = true
 	}
@@ -310,7 +340,7 @@ func (e *edits) placeKept(ed *edit, kept outcomes) error {
 
 // update replaces the outcome of a recipient if it differs.
 func (ed *edit) update(p *part, before, after mail.Outcome) {
-	if after == before {
+	if same(after, before) {
 		return
 	}
 	p.known.set(after)

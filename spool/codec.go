@@ -3,6 +3,7 @@ package spool
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -70,6 +71,9 @@ func (d *decoder) text() string {
 	d.rest = d.rest[n:]
 	return text
 }
+
+// ownText returns a text that does not keep the payload in memory.
+func (d *decoder) ownText() string { return strings.Clone(d.text()) }
 
 // check returns an error if a value was missing. The checksum has been verified by
 // then, so this is a bug of this program, but the remedy is the same: the message

@@ -37,10 +37,34 @@ func (m *twinMessage) touch() { m.place.Touched = true }
 
 func (m *twinMessage) set(i uint32, o mail.Outcome) {
 	o.Index = i
-	if o != m.outcomes[i] {
+	if !sameOutcome(o, m.outcomes[i]) {
 		m.outcomes[i] = o
 		m.touch()
 	}
+}
+
+func sameOrdered(a, b *mail.OrderedRoute) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+func sameOutcome(a, b mail.Outcome) bool {
+	if !sameOrdered(a.Ordered, b.Ordered) {
+		return false
+	}
+	a.Ordered, b.Ordered = nil, nil
+	return a == b
+}
+
+func sameRecipient(a, b mail.Recipient) bool {
+	if !sameOrdered(a.Ordered, b.Ordered) {
+		return false
+	}
+	a.Ordered, b.Ordered = nil, nil
+	return a == b
+}
+
+func sameBoth(a, b mail.RecipientOutcome) bool {
+	return sameRecipient(a.Recipient, b.Recipient) && sameOutcome(a.Outcome, b.Outcome)
 }
 
 func (m *twinMessage) moveTo(area mail.Area, due mail.Instant, reason string) {
@@ -76,7 +100,16 @@ func (w *twin) apply(c mail.Change) (answer mail.Changed) {
 			if o.Report == mail.ReportNone && !o.Result.Settled() {
 				o.Report = old.Report
 			}
+			o.Ordered = old.Ordered
 			m.set(o.Index, o)
+		}
+	}
+	for _, order := range c.Reroutes {
+		for _, i := range order.Recipients {
+			if o := m.outcomes[i]; !o.Result.Settled() && m.place.Area != mail.AreaCorrupt {
+				o.Ordered = order.To
+				m.set(i, o)
+			}
 		}
 	}
 	for i := range c.Splits {
@@ -313,6 +346,11 @@ func (r *trial) change() {
 				c.Except = []uint32{uint32(r.rng.IntN(len(m.rcpts))), uint32(len(m.rcpts))}
 			}
 		}
+		if m := r.twin.messages[id]; m != nil && c.Op != mail.ChangeRemove {
+			for range max(r.rng.IntN(6)-3, 0) {
+				c.Reroutes = append(c.Reroutes, r.reroute(len(m.rcpts)))
+			}
+		}
 		if m := r.twin.messages[id]; m != nil && c.Op != mail.ChangeRemove && r.rng.IntN(6) == 0 {
 			c.Splits = append(c.Splits, r.split(len(m.rcpts)))
 		}
@@ -328,6 +366,18 @@ func (r *trial) change() {
 			r.ids = append(r.ids, s.Into)
 		}
 	}
+}
+
+// reroute draws recipients, some of them twice, and where they go; there are few routes, so that many have the same.
+func (r *trial) reroute(rcpts int) mail.Reroute {
+	var order mail.Reroute
+	for range 1 + r.rng.IntN(400) {
+		order.Recipients = append(order.Recipients, uint32(r.rng.IntN(rcpts)))
+	}
+	if r.rng.IntN(3) > 0 {
+		order.To = &mail.OrderedRoute{Target: fmt.Sprint("smtp:[relay", r.rng.IntN(2), ".example]"), By: "bob", At: mail.Instant(r.rng.IntN(2))}
+	}
+	return order
 }
 
 // split draws the recipients to hold: some, all, or hardly any.
@@ -426,6 +476,7 @@ func (r *trial) compare(id mail.QueueID) {
 	var all, owed []mail.RecipientOutcome
 	for i, o := range m.outcomes[from:] {
 		ro := mail.RecipientOutcome{Recipient: m.rcpts[int(from)+i], Outcome: o}
+		ro.Recipient.Ordered = o.Ordered
 		all = append(all, ro)
 		if o.Report != mail.ReportNone {
 			owed = append(owed, ro)
@@ -433,11 +484,11 @@ func (r *trial) compare(id mail.QueueID) {
 	}
 	max := 1 + r.rng.IntN(300)
 	list, more, err := r.s.Outcomes(ctxTest, id, from, max)
-	if err != nil || more != (len(all) > max) || !slices.Equal(list, all[:min(max, len(all))]) {
+	if err != nil || more != (len(all) > max) || !slices.EqualFunc(list, all[:min(max, len(all))], sameBoth) {
 		r.t.Fatalf("outcomes of %s from %d: %v\n got %+v %v\nwant %+v", id, from, err, list, more, all)
 	}
 	list, more, err = r.s.Debts(ctxTest, id, from, max)
-	if err != nil || more != (len(owed) > max) || !slices.Equal(list, owed[:min(max, len(owed))]) {
+	if err != nil || more != (len(owed) > max) || !slices.EqualFunc(list, owed[:min(max, len(owed))], sameBoth) {
 		r.t.Fatalf("debts of %s from %d: %v\n got %+v %v\nwant %+v", id, from, err, list, more, owed)
 	}
 }
@@ -455,10 +506,12 @@ func (r *trial) compareRecipients(id mail.QueueID, m *twinMessage, batch mail.Re
 	var want []mail.Recipient
 	for i, o := range m.outcomes {
 		if !o.Result.Settled() {
-			want = append(want, m.rcpts[i])
+			r := m.rcpts[i]
+			r.Ordered = o.Ordered
+			want = append(want, r)
 		}
 	}
-	if !slices.Equal(got, want) {
+	if !slices.EqualFunc(got, want, sameRecipient) {
 		r.t.Fatalf("unsettled of %s: %v, want %v", id, got, want)
 	}
 }

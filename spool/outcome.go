@@ -56,27 +56,45 @@ func supersede(old, out mail.Outcome) mail.Outcome {
 	if out.Report == mail.ReportNone && !out.Result.Settled() {
 		out.Report = old.Report
 	}
+	out.Ordered = old.Ordered
 	return out
 }
 
-// flagVia is a flag in the code of a reply: the way of its recipients follows it. Values with it have
-// version valueVia.
-const flagVia = 1 << 16
+// Flags in the code of a reply.
+const (
+	// flagVia means that the way of its recipients follows it. Values with it have version valueVia or a later one.
+	flagVia = 1 << 16
+	// flagOrdered means that an operator's route follows. Values with it have version valueOrdered.
+	flagOrdered = 1 << 18
+)
 
 // A said is what recipients have in common: many of one message have the same reply.
 type said struct {
-	reply mail.Reply
-	via   mail.Via
+	reply   mail.Reply
+	via     mail.Via
+	ordered mail.OrderedRoute // zero: none
 }
 
 // version returns the version of a value with these outcomes.
 func (o outcomes) version() byte {
+	version := byte(valueVersion)
 	for i := range o {
+		if o[i].Ordered != nil {
+			return valueOrdered
+		}
 		if o[i].Via != (mail.Via{}) {
-			return valueVia
+			version = valueVia
 		}
 	}
-	return valueVersion
+	return version
+}
+
+// same reports whether two outcomes of a recipient are equal.
+func same(a, b mail.Outcome) bool {
+	if a.Ordered != nil && b.Ordered != nil && *a.Ordered == *b.Ordered {
+		a.Ordered = b.Ordered
+	}
+	return a == b
 }
 
 // kindExpired is a flag for an expired recipient; results are less than it.
@@ -89,8 +107,11 @@ func appendOutcomes(b []byte, list outcomes, first uint32) []byte {
 	replies, which := distinctReplies(list)
 	b = binary.AppendUvarint(b, uint64(len(replies)))
 	for i := range replies {
-		r, via := &replies[i].reply, &replies[i].via
+		r, via, ordered := &replies[i].reply, &replies[i].via, &replies[i].ordered
 		code := uint64(r.Code)
+		if *ordered != (mail.OrderedRoute{}) {
+			code |= flagOrdered
+		}
 		if *via != (mail.Via{}) {
 			code |= flagVia
 		}
@@ -104,6 +125,12 @@ func appendOutcomes(b []byte, list outcomes, first uint32) []byte {
 			b = appendText(b, via.Transport)
 			b = appendText(b, via.Nexthop)
 			b = appendText(b, via.Source)
+		}
+		if code&flagOrdered != 0 {
+			b = appendText(b, ordered.Target)
+			b = appendText(b, ordered.By)
+			b = appendText(b, ordered.Reason)
+			b = binary.AppendVarint(b, int64(ordered.At))
 		}
 	}
 	var at mail.Instant
@@ -125,7 +152,13 @@ func appendOutcomes(b []byte, list outcomes, first uint32) []byte {
 // distinctReplies returns the distinct replies of a list, with their ways, in order of
 // appearance, and a function from an element to the index of its reply.
 func distinctReplies(list outcomes) ([]said, func(int) int) {
-	of := func(i int) said { return said{list[i].Reply, list[i].Via} }
+	of := func(i int) said {
+		s := said{reply: list[i].Reply, via: list[i].Via}
+		if to := list[i].Ordered; to != nil {
+			s.ordered = *to
+		}
+		return s
+	}
 	if len(list) == 1 { // nearly always
 		return []said{of(0)}, func(int) int { return 0 }
 	}
@@ -140,6 +173,13 @@ func distinctReplies(list outcomes) ([]said, func(int) int) {
 	return replies, func(i int) int { return number[of(i)] }
 }
 
+// A heard is a said that was read: recipients share the route that it points to.
+type heard struct {
+	reply   mail.Reply
+	via     mail.Via
+	ordered *mail.OrderedRoute
+}
+
 func decodeOutcomes(payload string, first uint32) (outcomes, error) {
 	return outcomes(nil).decode(payload, first)
 }
@@ -151,10 +191,10 @@ func (o outcomes) decode(payload string, first uint32) (outcomes, error) {
 	if n > uint64(len(payload)) {
 		d.bad, n = true, 0
 	}
-	var few [2]said
+	var few [2]heard
 	replies := few[:min(n, uint64(len(few)))]
 	if n > uint64(len(few)) {
-		replies = make([]said, n)
+		replies = make([]heard, n)
 	}
 	for i := range replies {
 		r, code := &replies[i].reply, d.uvarint()
@@ -163,6 +203,12 @@ func (o outcomes) decode(payload string, first uint32) (outcomes, error) {
 		r.Text, r.By = d.text(), d.text()
 		if code&flagVia != 0 {
 			replies[i].via = mail.Via{Transport: d.text(), Nexthop: d.text(), Source: d.text()}
+		}
+		if code&flagOrdered != 0 {
+			to := mail.OrderedRoute{Target: d.ownText(), By: d.ownText(), Reason: d.ownText(), At: d.instant()}
+			if to != (mail.OrderedRoute{}) {
+				replies[i].ordered = &to
+			}
 		}
 	}
 	var at mail.Instant
@@ -177,6 +223,7 @@ func (o outcomes) decode(payload string, first uint32) (outcomes, error) {
 		}
 		o = append(o, mail.Outcome{
 			Index: index, Result: mail.Result(kinds & (kindExpired - 1)), Expired: kinds&kindExpired != 0, Report: mail.ReportKind(kinds >> 4), Reply: replies[reply].reply, Via: replies[reply].via, At: at,
+			Ordered: replies[reply].ordered,
 		})
 		first = index
 	}

@@ -474,7 +474,9 @@ func (s *Spool) eachInChunk(m *message, chunk, from uint32, visit func(mail.Reci
 			// A few recipients kept in memory must not keep the whole list alive.
 			r.Address, r.ORcpt = mail.Address(strings.Clone(string(r.Address))), strings.Clone(r.ORcpt)
 		}
-		if !visit(r, known.at(r.Index)) {
+		o := known.at(r.Index)
+		r.Ordered = o.Ordered
+		if !visit(r, o) {
 			return false, nil
 		}
 	}

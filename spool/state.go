@@ -103,8 +103,8 @@ const (
 
 // version returns the version of the state's value.
 func (st *state) version() byte {
-	if st.outcomes.version() == valueVia {
-		return valueVia
+	if v := st.outcomes.version(); v > valueVersion {
+		return v
 	}
 	if st.late {
 		return valueLate

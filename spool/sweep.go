@@ -99,6 +99,7 @@ func (s *Spool) see(to *Sight, e *swept[envelope], st *swept[state]) bool {
 		o := mail.Outcome{Index: r.Index}
 		if m.state != nil {
 			o = m.state.outcomes.at(r.Index)
+			r.Ordered = o.Ordered
 		}
 		to.Recipients = append(to.Recipients, mail.RecipientOutcome{Recipient: r, Outcome: o})
 	}

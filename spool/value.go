@@ -22,7 +22,8 @@ const (
 	valueKept    = 5 // a state of mail that its sender has kept; earlier versions would remove it in the end
 	valueLate    = 6 // a state of mail on which a report was owed because its deadline had passed; earlier versions would forget that
 	valueVia     = 7 // outcomes with a way; earlier versions could not read them
-	valueLatest  = valueVia
+	valueOrdered = 9 // outcomes with an operator's route; earlier versions would send that mail elsewhere
+	valueLatest  = valueOrdered
 )
 
 // sealSize is the overhead of a value over its payload: the version byte in front

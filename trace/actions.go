@@ -109,6 +109,7 @@ func (c *codec) change(m *mail.Change) {
 	c.text("reason", &m.Reason)
 	c.usually("on", &m.At, c.now)
 	c.outcomes(&m.Outcomes, m.At)
+	list(c, "reroutes", []string{rerouteTo, rerouteClear}, &m.Reroutes, func(r *mail.Reroute, _ int) { c.reroute(r) })
 	list(c, "splits", []string{"into"}, &m.Splits, func(s *mail.Split, _ int) { c.split(s) })
 	c.indexes("except", "except", &m.Except)
 }
@@ -128,6 +129,54 @@ func (c *codec) split(s *mail.Split) {
 	}
 	c.indexes("moved", "recipient", &s.Recipients)
 	c.text("why", &s.Reason)
+}
+
+// Keys with which a reroute begins: an operator's route, or that there is none any more.
+const (
+	rerouteTo    = "reroute"
+	rerouteClear = "reroute-clear"
+)
+
+func (c *codec) reroute(r *mail.Reroute) {
+	switch {
+	case c.writing && r.To == nil:
+		c.put(rerouteClear, "yes")
+	case c.writing:
+		c.put(rerouteTo, r.To.Target)
+	case c.next(rerouteClear):
+		c.take()
+	case c.next(rerouteTo):
+		r.To = &mail.OrderedRoute{Target: c.take()}
+	default:
+		c.fail("where recipients go is missing")
+	}
+	c.orderedBy(r.To)
+	c.indexes("rerouted", "of", &r.Recipients)
+}
+
+// orderedBy is what an operator's route has beside where it leads.
+func (c *codec) orderedBy(to *mail.OrderedRoute) {
+	if to == nil {
+		return
+	}
+	c.text("ordered-by", &to.By)
+	c.text("ordered-because", &to.Reason)
+	c.instant("ordered-at", &to.At)
+}
+
+// ordered is an operator's route, if there is one.
+func (c *codec) ordered(v **mail.OrderedRoute) {
+	switch {
+	case c.writing && *v == nil:
+		return
+	case c.writing:
+		c.put("ordered", (*v).Target)
+	case c.next("ordered"):
+		*v = &mail.OrderedRoute{Target: c.take()}
+	default:
+		return
+	}
+	c.orderedBy(*v)
 }
 
 // indexes is a list of recipients' indexes. The key must not be that of a list before it.

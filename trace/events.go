@@ -155,6 +155,10 @@ var eventKinds = []kind[qmgr.Event]{
 		c.id("id", &e.ID)
 		c.split(&e.Split)
 	}),
+	kindOf[qmgr.Event]("set-route", func(c *codec, e *qmgr.SetRoute) {
+		c.id("id", &e.ID)
+		c.reroute(&e.Reroute)
+	}),
 	kindOf[qmgr.Event]("retry", func(c *codec, e *qmgr.Retry) { c.ids(&e.IDs) }),
 	kindOf[qmgr.Event]("retry-all", func(*codec, *qmgr.RetryAll) {}),
 	kindOf[qmgr.Event]("agent-ready", func(c *codec, e *qmgr.AgentReady) { c.word("transport", &e.Transport) }),

@@ -91,6 +91,7 @@ func (c *codec) recipients(v *[]mail.Recipient) {
 		c.to(&r.Address)
 		c.text("orcpt", &r.ORcpt)
 		value(c, "notify", &r.Notify, mail.Notify.String, parseNotify)
+		c.ordered(&r.Ordered)
 	})
 }
 
@@ -232,5 +233,6 @@ func (c *codec) outcomes(v *[]mail.Outcome, at mail.Instant) {
 		c.text("via", &o.Via.Transport)
 		c.text("via-nexthop", &o.Via.Nexthop)
 		c.text("via-source", &o.Via.Source)
+		c.ordered(&o.Ordered)
 	})
 }

@@ -245,6 +245,9 @@ func (f Format) changeSentence(c mail.Change) string {
 	if n := len(c.Outcomes); n > 0 {
 		text += fmt.Sprintf(", outcomes of %d", n)
 	}
+	for i := range c.Reroutes {
+		text += ", " + rerouteSentence(&c.Reroutes[i])
+	}
 	for i := range c.Splits {
 		text += fmt.Sprintf(", %d moved into %s", len(c.Splits[i].Recipients), f.name(c.Splits[i].Into))
 	}
@@ -255,6 +258,13 @@ func (f Format) changeSentence(c mail.Change) string {
 		text += ": " + c.Reason
 	}
 	return text
+}
+
+func rerouteSentence(r *mail.Reroute) string {
+	if r.To == nil {
+		return fmt.Sprintf("%d go again where the configuration says", len(r.Recipients))
+	}
+	return fmt.Sprintf("%d go to %s", len(r.Recipients), r.To.Target)
 }
 
 // hostName is a host as replies name it.

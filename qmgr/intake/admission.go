@@ -125,7 +125,7 @@ func (a *Admission) Wake(room bool) mail.Instant {
 func (a *Admission) Idle() bool {
 	for i := range a.scans {
 		s := &a.scans[i]
-		if s.underWay() || len(s.named) > 0 || s.nextDue() != mail.Never && s.of != ScanHeld {
+		if s.underWay() || len(s.named)+len(s.some) > 0 || s.nextDue() != mail.Never && s.of != ScanHeld {
 			return false
 		}
 	}
@@ -188,8 +188,17 @@ func (a *Admission) Retry(id mail.QueueID) {
 	s.named = append(s.named, id)
 }
 
-// Named returns the number of messages that Retry has named and that were not taken.
-func (a *Admission) Named() int { return len(a.scans[ScanFlush].named) }
+// RetrySome is Retry for some recipients of a message. These messages come behind those of Retry.
+func (a *Admission) RetrySome(id mail.QueueID) {
+	s := &a.scans[ScanFlush]
+	s.some = append(s.some, id)
+}
+
+// NamedSome returns the number of messages that RetrySome has named and that were not taken.
+func (a *Admission) NamedSome() int { return len(a.scans[ScanFlush].some) }
+
+// Named returns the number of messages that Retry and RetrySome have named and that were not taken.
+func (a *Admission) Named() int { return len(a.scans[ScanFlush].named) + len(a.scans[ScanFlush].some) }
 
 // FlushAll begins ScanFlush anew, from the start of the index.
 func (a *Admission) FlushAll(f Flush) {
@@ -335,6 +344,7 @@ type Candidate struct {
 	ID      mail.QueueID
 	Origin  Origin   // how it will have come
 	Account *Account // of its bucket; nil if only the spool knows that
+	Some    bool     // RetrySome has named it
 }
 
 // Take returns the next message that a scan has found, or that Retry has named; false if
@@ -346,11 +356,16 @@ func (a *Admission) Take(s Scan, free int) (c Candidate, ok bool) {
 		sc.named = sc.named[1:]
 		return c, true
 	}
+	if len(sc.some) > 0 {
+		c = Candidate{ID: sc.some[0], Origin: FromRetry, Some: true}
+		sc.some = sc.some[1:]
+		return c, true
+	}
 	from := a.next(sc, free)
 	if from == nil {
 		return c, false
 	}
-	c = Candidate{from.found[0].ID, Origin(s), from.account}
+	c = Candidate{ID: from.found[0].ID, Origin: Origin(s), Account: from.account}
 	sc.ready.Serve(&from.leaf)
 	from.found = from.found[1:]
 	sc.refresh(from)
@@ -365,7 +380,7 @@ func (a *Admission) Has(s Scan) bool { return a.scans[s].found > 0 }
 // and not taken.
 func (a *Admission) HasAny() bool {
 	for s := range ScanHeld {
-		if sc := &a.scans[s]; sc.found+len(sc.named) > 0 {
+		if sc := &a.scans[s]; sc.found+len(sc.named)+len(sc.some) > 0 {
 			return true
 		}
 	}

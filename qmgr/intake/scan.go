@@ -33,6 +33,7 @@ type scan struct {
 	blocked minheap.Heap[search, byInCore] // those of them whose bucket had its part of the core when it was their turn
 
 	named []mail.QueueID // ScanFlush: by Retry, and not taken
+	some  []mail.QueueID // likewise, by RetrySome
 	only  mail.Instant   // ScanWarmup: it is for what is due then, and nothing else; 0: it has ended
 }
 
@@ -300,7 +301,7 @@ func (sc *scan) check() {
 		sc.unread, sc.looking, sc.found, sc.fetches, sc.asked, unread, looking, found, fetches, asked)
 	assert.That(sc.all.Len() == len(sc.searches), "%d searches of %v mail, %d by bucket", sc.all.Len(), sc.of, len(sc.searches))
 	assert.That(sc.only == 0 || sc.of == ScanWarmup, "the scan of %v mail is for one instant", sc.of)
-	assert.That(sc.of == ScanFlush || len(sc.named) == 0, "an operator has named mail to the scan of %v mail", sc.of)
+	assert.That(sc.of == ScanFlush || len(sc.named)+len(sc.some) == 0, "an operator has named mail to the scan of %v mail", sc.of)
 	sc.dues.Check()
 	sc.blocked.Check()
 	sc.ready.Check()

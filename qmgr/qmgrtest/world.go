@@ -239,6 +239,12 @@ func (w *World) checkDeliver(a qmgr.Deliver) {
 		if m.Results[r.Index].Settled() {
 			w.violate("recipient %d of %v is tried again although it is settled", r.Index, m.Envelope.ID)
 		}
+		switch to := m.Recipients[r.Index].Ordered; {
+		case (to == nil) != (r.Ordered == nil) || to != nil && *to != *r.Ordered:
+			w.violate("recipient %d of %v is tried by the route %v, and an operator has ordered %v", r.Index, m.Envelope.ID, r.Ordered, to)
+		case to != nil && a.Delivery.Transport == "smtp" && a.Delivery.Nexthop != to.Target:
+			w.violate("recipient %d of %v is sent to %s, and an operator has ordered %s", r.Index, m.Envelope.ID, a.Delivery.Nexthop, to.Target)
+		}
 	}
 	m.busy++
 }
@@ -340,6 +346,15 @@ func (w *World) HoldSome(m *Message, indexes ...uint32) mail.QueueID {
 	return ev.Split.Into
 }
 
+// Reroute makes an operator have some recipients of a message go to a nexthop, or where the configuration says for "".
+func (w *World) Reroute(m *Message, nexthop string, indexes ...uint32) {
+	r := mail.Reroute{Recipients: indexes}
+	if nexthop != "" {
+		r.To = &mail.OrderedRoute{Target: nexthop, By: "an operator"}
+	}
+	w.Step(qmgr.SetRoute{ID: m.Envelope.ID, Reroute: r})
+}
+
 // Take removes an outstanding action.
 func (w *World) Take(i int) qmgr.Action {
 	a := w.Outstanding[i]
@@ -422,6 +437,9 @@ func (w *World) routes(a qmgr.Route) []mail.Route {
 	for i, r := range a.Recipients {
 		domain := r.Address.Domain()
 		known, ok := w.Routes[domain]
+		if r.Ordered != nil {
+			known, ok = mail.Route{Transport: "smtp", Nexthop: r.Ordered.Target}, true
+		}
 		if !ok {
 			known = mail.Route{Transport: "smtp", Nexthop: domain}
 		}
@@ -521,8 +539,11 @@ func (w *World) apply(c mail.Change) mail.Changed {
 		m.Results[o.Index] = o.Result
 		m.Owed[o.Index] = o.Report
 	}
-	if len(c.Splits) > 0 && c.Op == mail.ChangeRemove {
-		w.violate("change %v of %v splits recipients off, which it would lose", c.Op, c.ID)
+	if len(c.Splits)+len(c.Reroutes) > 0 && c.Op == mail.ChangeRemove {
+		w.violate("change %v of %v splits recipients off or reroutes them, and loses them", c.Op, c.ID)
+	}
+	for _, r := range c.Reroutes {
+		w.applyReroute(m, r)
 	}
 	for i := range c.Splits {
 		w.applySplit(m, &c.Splits[i])
@@ -538,6 +559,18 @@ func (w *World) apply(c mail.Change) mail.Changed {
 		w.Gone[c.ID] = m
 	}
 	return out
+}
+
+// applyReroute carries out the spool's part of a reroute.
+func (w *World) applyReroute(m *Message, r mail.Reroute) {
+	if m.Place.Area == mail.AreaCorrupt {
+		return
+	}
+	for _, i := range r.Recipients {
+		if !m.Results[i].Settled() {
+			m.Recipients[i].Ordered = r.To
+		}
+	}
 }
 
 // applySplit carries out the spool's part of a split.

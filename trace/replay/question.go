@@ -122,7 +122,7 @@ func handles(ev qmgr.Event) []name {
 		return []name{{kind: "report", id: uint64(ev.ID)}}
 	case qmgr.Closed:
 		return nil
-	case qmgr.Arrived, qmgr.Kept, qmgr.Wake, qmgr.Hold, qmgr.Release, qmgr.Drop, qmgr.Settle, qmgr.Split, qmgr.Retry, qmgr.RetryAll, qmgr.AgentReady, qmgr.AgentUnavailable, qmgr.SelectTransport,
+	case qmgr.Arrived, qmgr.Kept, qmgr.Wake, qmgr.Hold, qmgr.Release, qmgr.Drop, qmgr.Settle, qmgr.Split, qmgr.SetRoute, qmgr.Retry, qmgr.RetryAll, qmgr.AgentReady, qmgr.AgentUnavailable, qmgr.SelectTransport,
 		qmgr.Configure, qmgr.Rules, qmgr.Reroute, qmgr.AdjustWarmup, qmgr.Suspend, qmgr.Resume, qmgr.Learned, qmgr.Verify, qmgr.Halt:
 		return nil
 	}
