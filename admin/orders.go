@@ -118,39 +118,90 @@ func narrow(areas []mail.Area, v verb) []mail.Area {
 // would look like the reason.
 const heldByOperator = "held by an operator"
 
-// carryOut gives the order to one page of messages.
+// orderMax is the maximum number of messages that a request without a limit gives an order for.
+const orderMax = 20 * MessagesMax
+
+// An assignment is one request's order, carried out page by page: while the changes of one page are made durable, the next one is read.
+type assignment struct {
+	verb  verb
+	order *Order
+	scan  *scan
+	done  *Ordered
+	left  []ordered // those that it was given for
+}
+
+// carryOut gives the order to as many messages as one request handles.
 func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, from position) (*Ordered, error) {
-	limit := o.Limit
-	if limit == 0 || limit > MessagesMax {
-		limit = MessagesMax
+	most := o.Limit
+	if most == 0 {
+		most = orderMax
 	}
 	if v.harmful() && !o.DryRun && len(o.Filter.IDs) == 0 {
-		limit = min(limit, o.Confirm)
-	}
-	if v == verbRetry {
-		sel.untried = from.since
-	}
-	c := s.newScan(sel)
-	if !from.set {
-		start := c.sweptStart()
-		start.since, from = from.since, start
-	}
-	found, next, err := c.run(ctx, from, limit)
-	if err == nil && v == verbRetry && next.set {
-		next.since, err = s.begun(ctx, from)
-	}
-	if err != nil {
-		return nil, err
-	}
-	done := &Ordered{Scanned: c.scanned, Next: next.String(), Unread: c.unread}
-	for _, id := range c.gone {
-		done.Missing = append(done.Missing, id.String())
+		most = min(most, o.Confirm)
 	}
 	if v == verbHold && o.Reason == "" {
 		o.Reason = heldByOperator
 	}
+	a := assignment{verb: v, order: o, scan: s.newScan(sel), done: &Ordered{}}
+	if !from.set {
+		start := a.scan.sweptStart()
+		start.since, from = from.since, start
+	}
+	for first := true; first || a.more(from, most); first = false {
+		next, err := s.givePage(ctx, &a, from, min(most-a.done.Matched, MessagesMax))
+		if err != nil && first {
+			return nil, err
+		}
+		if err != nil { // the next request fails
+			break
+		}
+		from = next
+	}
+	done := a.done
+	done.Scanned, done.Next = a.scan.scanned, from.String()
+	done.Unread = append(a.scan.unread, done.Unread...)
+	for _, id := range a.scan.gone {
+		done.Missing = append(done.Missing, id.String())
+	}
+	s.logUnread(v.String(), done.Unread)
+	if o.DryRun || len(a.left) == 0 {
+		return done, nil
+	}
+	s.log.Info("order", "verb", v.String(), "messages", len(a.left), "first", a.left[0].id.String(), "reason", o.Reason, "by", orderedBy(ctx))
+	pending, err := s.settle(ctx, v, &a.scan.sel, a.left)
+	done.Pending = len(pending)
+	done.Splits = s.made(ctx, done.Splits, pending)
+	done.Done = done.Matched - done.Pending
+	return done, err
+}
+
+// more reports whether the request goes on with another page.
+func (a *assignment) more(from position, most int) bool {
+	const listed = MessagesMax / 2 // of what an answer lists, so that the next page has room
+	switch c := a.scan; {
+	case !from.set, a.done.Matched >= most, len(a.done.Splits) >= listed, len(c.unread)+len(a.done.Unread) >= listed:
+		return false
+	case from.swept:
+		return c.swept > 0 && time.Now().Before(c.deadline)
+	default:
+		return !c.spent()
+	}
+}
+
+// givePage gives the order to at most max messages, from a position on, and returns where to continue.
+func (s *Server) givePage(ctx context.Context, a *assignment, from position, max int) (next position, err error) {
+	v, o, c, done := a.verb, a.order, a.scan, a.done
+	if v == verbRetry {
+		c.sel.untried = from.since
+	}
+	found, next, err := c.run(ctx, from, max)
+	if err == nil && v == verbRetry && next.set {
+		next.since, err = s.begun(ctx, from)
+	}
+	if err != nil {
+		return from, err
+	}
 	var ids, aside []mail.QueueID // aside are those of ids that are in the corrupt area
-	var left []ordered
 	now := instant(time.Now())
 	for i := range found {
 		m := &found[i]
@@ -164,7 +215,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 		case v == verbRelease && m.Place.Due == 0 && m.Envelope.Release > now:
 			done.Dated++
 		}
-		applies, err := s.orderOne(ctx, v, o, &sel, m, done)
+		applies, err := s.orderOne(ctx, v, o, &c.sel, m, done)
 		if err != nil && ctx.Err() != nil {
 			break // the client is gone; orders logged so far are still carried out
 		}
@@ -172,26 +223,17 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 			done.Unread = append(done.Unread, unreadOf(m.Envelope.ID, err))
 		}
 		if applies {
-			ids, left = append(ids, m.Envelope.ID), append(left, ordered{m.Envelope.ID, m.Place.Due})
+			ids, a.left = append(ids, m.Envelope.ID), append(a.left, ordered{m.Envelope.ID, m.Place})
 			if m.Place.Area == mail.AreaCorrupt {
 				aside = append(aside, m.Envelope.ID)
 			}
 		}
 	}
-	done.Matched = len(ids)
-	s.logUnread(v.String(), done.Unread)
-	if o.DryRun || len(ids) == 0 {
-		return done, nil
-	}
-	if !v.settles(&sel) {
+	done.Matched += len(ids)
+	if !o.DryRun && len(ids) > 0 && !v.settles(&c.sel) {
 		s.give(v, ids, aside, o.Reason)
 	}
-	s.log.Info("order", "verb", v.String(), "messages", len(ids), "first", ids[0].String(), "reason", o.Reason, "by", orderedBy(ctx))
-	pending, err := s.settle(ctx, v, &sel, left)
-	done.Pending = len(pending)
-	done.Splits = s.made(ctx, done.Splits, pending)
-	done.Done = done.Matched - done.Pending
-	return done, err
+	return next, nil
 }
 
 // begun returns the core's last step before an order to try messages, as seen by its first request. The requests that follow
@@ -226,8 +268,8 @@ func (s *Server) give(v verb, ids, aside []mail.QueueID, reason string) {
 
 // An ordered message is one that an order was given for.
 type ordered struct {
-	id  mail.QueueID
-	due mail.Instant // in the index of its area, before the order
+	id mail.QueueID
+	at mail.Place // before the order
 }
 
 // settle waits until an order has taken effect for all messages, or for
@@ -254,27 +296,25 @@ func (s *Server) settle(ctx context.Context, v verb, sel *selector, left []order
 }
 
 // unsettled keeps the messages for which an order has not taken effect, as far as
-// they can be read. A message that is gone no longer needs the order. Unless all shall be looked at, it keeps those that
+// they can be read. A message that is gone no longer needs the order. Most are not in core, and it is enough to ask that whether
+// their changes are durable. Unless all shall be looked at, it keeps those that
 // follow some that wait: most orders take effect in the order in which they were given.
 func (s *Server) unsettled(ctx context.Context, v verb, sel *selector, given []ordered, all bool) ([]ordered, error) {
 	const some = 16
+	busy, err := s.busy(ctx, given)
+	if err != nil {
+		return given, err
+	}
 	left := given[:0]
 	for i, one := range given {
-		if !all && len(left) == some {
-			return append(left, given[i:]...), nil
+		if !busy[i] && one.at.Area != mail.AreaCorrupt { // what it is in that area for may not have ended
+			continue
 		}
-		m, err := s.store.Show(ctx, one.id)
-		waits := err == nil && v.applies(m.Place)
-		if waits && v == verbRelease { // what it released may wait for a date, in the hold area as before
-			waits = m.Place.Due == one.due
+		if !all && len(left) >= some {
+			left = append(left, one)
+			continue
 		}
-		if waits && v.settles(sel) {
-			waits = false
-			err = s.eachWaiting(ctx, one.id, func(r *mail.RecipientOutcome) bool {
-				waits = sel.match(&m, r)
-				return !waits
-			})
-		}
+		waits, err := s.waits(ctx, v, sel, one)
 		if ctx.Err() != nil {
 			return given, ctx.Err()
 		}
@@ -283,6 +323,32 @@ func (s *Server) unsettled(ctx context.Context, v verb, sel *selector, given []o
 		}
 	}
 	return left, nil
+}
+
+// busy reports which of the messages the core has to do with.
+func (s *Server) busy(ctx context.Context, given []ordered) ([]bool, error) {
+	ids := make([]mail.QueueID, len(given))
+	for i := range given {
+		ids[i] = given[i].id
+	}
+	return ask(ctx, func(ctx context.Context) ([]bool, error) { return s.control.Busy(ctx, ids) })
+}
+
+// waits reports whether a message is as an order must change it.
+func (s *Server) waits(ctx context.Context, v verb, sel *selector, one ordered) (bool, error) {
+	m, err := s.store.Show(ctx, one.id)
+	waits := err == nil && v.applies(m.Place)
+	if waits && v == verbRelease { // what it released may wait for a date, in the hold area as before
+		waits = m.Place.Due == one.at.Due
+	}
+	if waits && v.settles(sel) {
+		waits = false
+		err = s.eachWaiting(ctx, one.id, func(r *mail.RecipientOutcome) bool {
+			waits = sel.match(&m, r)
+			return !waits
+		})
+	}
+	return waits, err
 }
 
 type flushOutput struct{ Body Flushed }

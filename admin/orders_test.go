@@ -623,3 +623,31 @@ func TestOrderForAMessageWithManyRecipients(t *testing.T) {
 		}
 	}
 }
+
+// A request without a limit gives its order for many pages of messages before it waits until all of that is durable. One
+// with a limit, or with a number that was confirmed, stops there.
+func TestOrderForManyPages(t *testing.T) {
+	const n = 2*admin.MessagesMax + 500
+	for _, c := range []struct {
+		order admin.Order
+		want  int
+		next  bool
+	}{
+		{admin.Order{All: true, Confirm: n}, n, false},
+		{admin.Order{All: true, Confirm: n - 600}, n - 600, true},
+		{admin.Order{All: true, Confirm: n, Limit: 300}, 300, true},
+	} {
+		q := admintest.New()
+		for i := range n {
+			q.Add(message(i+1, mail.AreaDeferred, "a@b", "j@c"))
+		}
+		a := serve(t, q, admin.Config{ScanTime: time.Hour})
+		got := a.order("drop", c.order)
+		if got.Matched != c.want || got.Done != c.want || (got.Next != "") != c.next {
+			t.Errorf("%+v: matched %d, done %d, next %q", c.order, got.Matched, got.Done, got.Next)
+		}
+		if counts, err := q.Counts(t.Context()); err != nil || int(counts.Deferred) != n-c.want {
+			t.Errorf("%+v: %d are left, %v", c.order, counts.Deferred, err)
+		}
+	}
+}

@@ -65,6 +65,9 @@ type Control interface {
 	// InCore reports for each message whether it is in core, that is, scheduled for
 	// delivery. It returns ctx's error if the core does not answer in time.
 	InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error)
+	// Busy reports for each message whether it is in core, or an order for it is not durable yet. For the others,
+	// all orders that were given before have taken effect. Errors are as for InCore.
+	Busy(ctx context.Context, ids []mail.QueueID) ([]bool, error)
 }
 
 // A Scheduler reports what the core holds and why it waits. Its methods return

@@ -839,6 +839,13 @@ func TestChangeThatCannotBeMade(t *testing.T) {
 		if want := []bool{false, false, true, false, false, false}; err != nil || !slices.Equal(in, want) {
 			t.Errorf("in core are %v (%v), want only the one that cannot be changed", in, err)
 		}
+		w.store(7, "v@d.test") // it is not in core
+		w.errors["change "+mail.QueueID(7).String()] = 3
+		d.Drop([]mail.QueueID{7, 8})
+		busy, err := d.Busy(t.Context(), []mail.QueueID{1, 3, 7, 9})
+		if want := []bool{false, true, true, false}; err != nil || !slices.Equal(busy, want) {
+			t.Errorf("busy are %v (%v), want the one in core, and the one whose removal is not durable", busy, err)
+		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if w.count() != 0 {
@@ -846,6 +853,9 @@ func TestChangeThatCannotBeMade(t *testing.T) {
 		}
 		if n, _, _ := d.Trouble(); n != 0 {
 			t.Errorf("there is still trouble with %d messages", n)
+		}
+		if busy, err := d.Busy(t.Context(), []mail.QueueID{3, 7, 8}); err != nil || slices.Contains(busy, true) {
+			t.Errorf("busy are %v, %v", busy, err)
 		}
 		stop()
 	})

@@ -127,18 +127,19 @@ type drainRequest struct{}
 
 func (drainRequest) ask(d *Driver) { d.draining = true }
 
-// inCoreRequest asks which messages are in core.
-type inCoreRequest struct {
+// whichRequest asks for which messages something is true.
+type whichRequest struct {
 	ids   []mail.QueueID
+	true  func(*qmgr.Qmgr, mail.QueueID) bool
 	reply chan []bool // buffer of one
 }
 
-func (r inCoreRequest) ask(d *Driver) {
-	in := make([]bool, len(r.ids))
+func (r whichRequest) ask(d *Driver) {
+	which := make([]bool, len(r.ids))
 	for i, id := range r.ids {
-		in[i] = d.core.InCore(id)
+		which[i] = r.true(d.core, id)
 	}
-	r.reply <- in
+	r.reply <- which
 }
 
 func newInbox() *inbox { return &inbox{wakeup: make(chan struct{}, 1)} }

@@ -147,7 +147,17 @@ func (d *Driver) ExplainRecipient(ctx context.Context, id mail.QueueID, index ui
 // InCore reports for each message whether it is in core, that is, scheduled for
 // delivery. Errors are as for View.
 func (d *Driver) InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error) {
-	req := inCoreRequest{ids: slices.Clone(ids), reply: make(chan []bool, 1)}
+	return d.which(ctx, ids, (*qmgr.Qmgr).InCore)
+}
+
+// Busy reports for each message whether it is in core, or a change that an operator has ordered is not durable
+// yet. Errors are as for View.
+func (d *Driver) Busy(ctx context.Context, ids []mail.QueueID) ([]bool, error) {
+	return d.which(ctx, ids, (*qmgr.Qmgr).Busy)
+}
+
+func (d *Driver) which(ctx context.Context, ids []mail.QueueID, true func(*qmgr.Qmgr, mail.QueueID) bool) ([]bool, error) {
+	req := whichRequest{ids: slices.Clone(ids), true: true, reply: make(chan []bool, 1)}
 	return consult(ctx, d, req, req.reply)
 }
 

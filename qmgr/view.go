@@ -103,6 +103,13 @@ func (q *Qmgr) Idle() bool {
 // InCore reports whether a message is in core: being tried, or about to be.
 func (q *Qmgr) InCore(id mail.QueueID) bool { return q.messages[id] != nil }
 
+// Busy reports whether a message is in core, or a change of it that an operator has ordered is not durable yet. Otherwise
+// all that was ordered for it before has taken effect, and is durable.
+func (q *Qmgr) Busy(id mail.QueueID) bool {
+	_, moving := q.moving[id]
+	return moving || q.messages[id] != nil
+}
+
 // Flows returns those that have most waiting. It takes time in proportion to the number of
 // flows and of the destinations for which they have mail waiting.
 func (q *Qmgr) Flows(query FlowQuery) FlowList { return q.flows.View(query) }

@@ -58,6 +58,9 @@ func (s *Spool) apply(ctx context.Context, changes []mail.Change) ([]mail.Change
 // its own changes fail, and it stays as it is. The last result is an error that
 // affects all changes.
 func (e *edits) all(ctx context.Context, changes []mail.Change) ([]mail.Changed, mail.ChangeErrors, error) {
+	if err := e.preload(changes); err != nil {
+		return nil, nil, fmt.Errorf("spool: read what is changed: %w", err)
+	}
 	answers := make([]mail.Changed, len(changes))
 	var failed map[mail.QueueID]error
 	for i := range changes {

@@ -46,6 +46,9 @@ type Config struct {
 	// stall is the time for which a damaged table may block writers before the process ends,
 	// so that the next start can repair it; set by tests.
 	stall time.Duration
+	// preloadMin is the number of messages with unknown places in an Apply from which reading them in order is worth an
+	// iterator; 0 means 32. Tests lower it.
+	preloadMin int
 }
 
 // WithDefaults returns the configuration with every zero value replaced by
@@ -56,6 +59,7 @@ func (c Config) WithDefaults() Config {
 		c.FS = vfs.Default
 	}
 	c.pause = cmp.Or(c.pause, roomPause)
+	c.preloadMin = cmp.Or(c.preloadMin, 32)
 	c.stall = cmp.Or(c.stall, 30*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

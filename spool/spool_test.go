@@ -41,7 +41,8 @@ func small(fs vfs.FS) Config {
 	return Config{
 		Settings: Settings{Dir: "/spool", InlineMax: 8 << 10, MinFree: 1, Ballast: 4 << 10, MemTable: 256 << 10, Cache: 1 << 20},
 		FS:       fs, Now: tick(),
-		Fatal: func(err error) { panic(fmt.Sprint("fatal: ", err)) },
+		Fatal:      func(err error) { panic(fmt.Sprint("fatal: ", err)) },
+		preloadMin: 2, // one message is looked up
 	}
 }
 

@@ -27,6 +27,11 @@ const tableSize = 32 << 20
 const manifestSize = 4 << 20
 
 // storeOptions returns Pebble's options.
+//
+// Pebble takes the memory of memtables out of the cache, all of it if need be: with a cache as large as one memtable it
+// caches nothing at all, and reads the filter of a table, some 100 KB, for each lookup. So the memtable that is
+// always there is added to what is configured. The others still take from the cache, which keeps the peak where it is:
+// when the most memtables exist, there is no cache.
 func (s *Spool) storeOptions() *pebble.Options {
 	o := &pebble.Options{
 		FS:                          s.fs,
@@ -36,7 +41,7 @@ func (s *Spool) storeOptions() *pebble.Options {
 		MemTableSize:                uint64(s.cfg.MemTable),
 		MemTableStopWritesThreshold: s.cfg.MemTables,
 		L0CompactionThreshold:       4,
-		CacheSize:                   s.cfg.Cache,
+		CacheSize:                   s.cfg.Cache + int64(s.cfg.MemTable),
 		MaxOpenFiles:                s.cfg.TableFiles,
 		MaxManifestFileSize:         manifestSize,
 	}

@@ -456,6 +456,21 @@ func (q *Queue) InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error) 
 	return held, ctx.Err()
 }
 
+// Busy implements admin.Control.
+func (q *Queue) Busy(ctx context.Context, ids []mail.QueueID) ([]bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.silent {
+		return nil, errSilent
+	}
+	busy := make([]bool, len(ids))
+	for i, id := range ids {
+		m := q.find(id)
+		busy[i] = m != nil && (m.Busy || m.InCore)
+	}
+	return busy, ctx.Err()
+}
+
 // Destinations implements admin.Scheduler.
 func (q *Queue) Destinations(ctx context.Context, query qmgr.DestinationQuery) (qmgr.DestinationList, error) {
 	q.mu.Lock()

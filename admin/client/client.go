@@ -394,28 +394,49 @@ const (
 	Retry   Verb = "retry"
 )
 
+// ErrStopped means that an order was stopped before its end.
+var ErrStopped = errors.New("stopped before the end")
+
 // Order gives an order for all messages that it applies to, page by page. After
 // each page it calls progress, which may be nil, with the totals so far. On an
 // error it returns what was done before.
 func (c *Client) Order(ctx context.Context, v Verb, o admin.Order, progress func(*admin.Ordered)) (admin.Ordered, error) {
+	return c.OrderUntil(ctx, nil, v, o, progress)
+}
+
+// OrderUntil is Order, which returns ErrStopped after the request under way when stop is closed. Unlike the end of the context, that
+// leaves no doubt about what was done.
+func (c *Client) OrderUntil(ctx context.Context, stop <-chan struct{}, v Verb, o admin.Order, progress func(*admin.Ordered)) (admin.Ordered, error) {
 	var total sum
 	if o.Filter == nil || len(o.Filter.IDs) == 0 {
-		err := c.orderPages(ctx, v, o, &total, progress)
+		err := c.orderPages(ctx, stop, v, o, &total, progress)
 		return total.Ordered, cmp.Or(err, total.partial.OrNil())
 	}
 	filter := *o.Filter
 	o.Filter = &filter
 	for ids := range slices.Chunk(filter.IDs, admin.MessagesMax) {
+		if err := stopped(stop); err != nil {
+			return total.Ordered, err
+		}
 		filter.IDs = ids
-		if err := c.orderPages(ctx, v, o, &total, progress); err != nil {
+		if err := c.orderPages(ctx, stop, v, o, &total, progress); err != nil {
 			return total.Ordered, err
 		}
 	}
 	return total.Ordered, total.partial.OrNil()
 }
 
+func stopped(stop <-chan struct{}) error {
+	select {
+	case <-stop:
+		return ErrStopped
+	default:
+		return nil
+	}
+}
+
 // orderPages gives an order page by page.
-func (c *Client) orderPages(ctx context.Context, v Verb, o admin.Order, total *sum, progress func(*admin.Ordered)) error {
+func (c *Client) orderPages(ctx context.Context, stop <-chan struct{}, v Verb, o admin.Order, total *sum, progress func(*admin.Ordered)) error {
 	for {
 		var page admin.Ordered
 		if err := c.post(ctx, "/v1/messages/"+string(v), &o, &page); err != nil {
@@ -433,6 +454,9 @@ func (c *Client) orderPages(ctx context.Context, v Verb, o admin.Order, total *s
 			if o.Confirm -= page.Matched; o.Confirm <= 0 {
 				return nil
 			}
+		}
+		if err := stopped(stop); err != nil {
+			return err
 		}
 	}
 }

@@ -82,7 +82,7 @@ func TestOrder(t *testing.T) {
 	q := queue(2500)
 	c := serve(t, q, admin.Config{})
 	var steps []int
-	got, err := c.Order(context.Background(), client.Hold, admin.Order{All: true}, func(o *admin.Ordered) { steps = append(steps, o.Done) })
+	got, err := c.Order(context.Background(), client.Hold, admin.Order{All: true, Limit: 1000}, func(o *admin.Ordered) { steps = append(steps, o.Done) })
 	if err != nil || got.Done != 2500 || fmt.Sprint(steps) != "[1000 2000 2500]" {
 		t.Errorf("%+v, %v, %v", got, steps, err)
 	}
