@@ -194,7 +194,7 @@ func (q *Qmgr) found(ev Found) {
 // chosen, mail may wait for their next day.
 func (q *Qmgr) rescueFuture(bucket mail.Bucket, due mail.Instant) {
 	latest := q.now.Add(max(q.cfg.Backoff.MinimalBackoffTime, q.cfg.Backoff.MaximalBackoffTime))
-	if q.sources.table != nil {
+	if q.sources.HasPools() {
 		latest = max(latest, q.warmupDue())
 	}
 	if intake.Marked(due) { // a suspension may have given it, for as long as the message lives

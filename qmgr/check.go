@@ -54,7 +54,7 @@ func (q *Qmgr) Check() {
 	q.checkHeld()
 	q.checkWanted()
 	q.checkRuns()
-	q.sources.check()
+	q.sources.Check()
 	q.checkMeasures()
 	q.checkSuspensions()
 	busy, queues := 0, 0
@@ -226,7 +226,7 @@ func (t *transport) check(leftovers bool) {
 		}
 		assert.That(d.Waiting > 0 || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped() || d.measures != nil, "%s:%s is idle and not freed", t.Name, d.nexthop)
 		assert.That(d.window.State() != window.Dead && !t.dead() || d.Waiting == 0, "%s:%s is dead and has entries", t.Name, d.nexthop)
-		assert.That(d.Waiting == 0 || d.source == nil || d.source.up(), "%s:%s waits for source %s, which is withdrawn", t.Name, d.nexthop, d.source.name())
+		assert.That(d.Waiting == 0 || d.source == nil || d.source.Up(), "%s:%s waits for source %s, which is withdrawn", t.Name, d.nexthop, d.source.String())
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.Name, d.nexthop)
 	}
 	for name, v := range t.variants { //archtest:anyorder assertions

@@ -51,7 +51,7 @@ type choice struct {
 }
 
 func (w *choiceTwin) choose(q *Qmgr, t *transport, m *message, name string) int {
-	all := q.sources.all
+	all := q.sources.All()
 	state := make([]int, len(all)) // 2: it can be chosen; 1: it is dead; 0: it must not be chosen
 	for i, s := range all {
 		d := t.queues[queueKey{name, s.Name, ""}]
@@ -98,7 +98,7 @@ func TestChooseSourceAgainstTwin(t *testing.T) {
 		m := &message{stay: stay{serial: 1}}
 		for pick := range 400 {
 			name := fmt.Sprintf("d%d.test", r.IntN(3))
-			s := q.sources.all[r.IntN(len(q.sources.all))]
+			s := q.sources.All()[r.IntN(len(q.sources.All()))]
 			switch r.IntN(8) {
 			case 0:
 				if s.Up() {
@@ -124,8 +124,8 @@ func TestChooseSourceAgainstTwin(t *testing.T) {
 			}
 			want := w.choose(q, smtp, m, name)
 			got, why := q.chooseSource(m, smtp, way{name, name, ""}, name)
-			if (want < 0) != !why.IsZero() || want >= 0 && got != q.sources.all[want] {
-				t.Fatalf("run %d, pick %d for %s: %s %v, want %d", run, pick, name, got.name(), why, want)
+			if (want < 0) != !why.IsZero() || want >= 0 && got != q.sources.All()[want] {
+				t.Fatalf("run %d, pick %d for %s: %s %v, want %d", run, pick, name, got.String(), why, want)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ type dialling struct {
 func (q *Qmgr) openSite(d *queue) {
 	t := d.transport
 	assert.That(d.name == d.nexthop, "%s has connections, but is found as %s", d.nexthop, d.name)
-	d.site = conns.NewSite(t.group, d.nexthop, conns.Way{Source: d.source.name(), Security: d.security})
+	d.site = conns.NewSite(t.group, d.nexthop, conns.Way{Source: d.source.String(), Security: d.security})
 	d.site.Configure(d.limits.rateDelay > 0, d.limits.dials, q.now)
 	q.sites[d.site] = d
 }
@@ -101,7 +101,7 @@ func (q *Qmgr) hosts(ev Hosts) {
 func (q *Qmgr) hostsOf(d *queue, ev Hosts) {
 	d.pin()
 	d.resolving = false
-	set := d.source.state().Reachable(ev.Set)
+	set := d.source.Reachable(ev.Set)
 	if ev.Reply.IsZero() && len(ev.Set.Tiers) == 0 {
 		ev.Reply = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4}, Text: "no hosts are known for " + ev.Nexthop}
 	}
@@ -195,7 +195,7 @@ func (q *Qmgr) closed(ev Closed) {
 	defer q.unpin(d)
 	q.untry(c)
 	if ev.Closing.Why == mail.CloseMixed {
-		q.emit(Note{Kind: NoteMixed, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Text: mixedText(c.Host(), ev.Closing.Reply)})
+		q.emit(Note{Kind: NoteMixed, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security, Text: mixedText(c.Host(), ev.Closing.Reply)})
 	}
 	measure := ev.Closing.Measure
 	ev.Closing.Measure = nil // what is remembered of the connection does not have it

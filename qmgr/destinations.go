@@ -9,6 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/views"
 )
 
@@ -40,7 +41,7 @@ func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 // position is where a destination stands in lists, from all sources together.
 func (q *Qmgr) position(all []*queue) (p DestinationPlace) {
 	for i, d := range all {
-		one := DestinationPlace{Todo: d.Waiting, Condition: q.condition(d), Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security}
+		one := DestinationPlace{Todo: d.Waiting, Condition: q.condition(d), Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security}
 		if i == 0 {
 			p = one
 		} else {
@@ -140,8 +141,8 @@ func (q *Qmgr) remembered(t *transport, nexthop string) (DestinationView, bool) 
 		return DestinationView{}, false
 	}
 	v := DestinationView{Remembered: true, Ceiling: t.limits.window.Limit}
-	for _, source := range append([]string{""}, q.sources.names()...) {
-		if h, known := q.conns.Remembered(t.group, conns.Way{Source: source}, mail.Host{Addr: addr}, q.now); known {
+	for _, s := range append([]*source.State{nil}, q.sources.All()...) {
+		if h, known := q.conns.Remembered(t.group, conns.Way{Source: s.String()}, mail.Host{Addr: addr}, q.now); known {
 			v.Hosts = append(v.Hosts, h)
 		}
 	}
@@ -208,7 +209,7 @@ func (q *Qmgr) ExplainRecipient(id mail.QueueID, index uint32) (v RecipientView)
 	for _, d := range q.busy { //archtest:anyorder one of them has it at most
 		if d.entry.Message == &m.Message && mail.HasRecipient(d.entry.Recipients, index) {
 			to := queueOf(d.entry.Destination())
-			v.Place = &PlaceView{Transport: to.transport.Name, Nexthop: to.nexthop, Source: to.source.name(), Security: to.security, Instead: to.instead, Busy: 1}
+			v.Place = &PlaceView{Transport: to.transport.Name, Nexthop: to.nexthop, Source: to.source.String(), Security: to.security, Instead: to.instead, Busy: 1}
 			return v
 		}
 	}
@@ -251,7 +252,7 @@ func (q *Qmgr) messageView(m *message, most int) MessageView {
 
 func (q *Qmgr) place(p *sched.Peer) PlaceView {
 	d := queueOf(p.Destination)
-	v := PlaceView{Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Instead: d.instead, Busy: p.Busy()}
+	v := PlaceView{Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security, Instead: d.instead, Busy: p.Busy()}
 	for e := range p.Todo.All() {
 		v.Waiting += len(e.Recipients)
 	}

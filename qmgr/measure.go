@@ -3,6 +3,7 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -41,7 +42,7 @@ func (q *Qmgr) measure(d *queue, m *mail.Measure) {
 	if m == nil || d.transport.Name == TransportRetry || d.transport.Name == TransportError || !q.rules.Has(m.Rule) {
 		return
 	}
-	if m.Suspend > 0 && q.suspended.OfDestination(d.way().on(d.transport.Name), d.source.name()).Until != 0 {
+	if m.Suspend > 0 && q.suspended.OfDestination(d.way().on(d.transport.Name), d.source.String()).Until != 0 {
 		return // to what was under way: it neither lengthens the suspension nor counts after it
 	}
 	if d.measures == nil {
@@ -123,13 +124,13 @@ func (q *Qmgr) lowerLimits(d *queue) {
 }
 
 func (q *Qmgr) emitMeasure(d *queue, m *mail.Measure, until mail.Instant) {
-	q.emit(Note{Kind: NoteRule, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, At: until,
+	q.emit(Note{Kind: NoteRule, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security, At: until,
 		Text: m.Rule + ": " + m.Reply.String()})
 }
 
 // measureKey is under which the table has what is demanded of a destination.
 func (d *queue) measureKey() measure.Key {
-	return measure.Key{Scope: measure.Queue, Transport: d.transport.Name, Name: d.name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security}
+	return measure.Key{Scope: measure.Queue, Transport: d.transport.Name, Name: d.name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security}
 }
 
 // keep changes what is demanded of a destination. The caller puts it in force.
@@ -187,10 +188,10 @@ func (q *Qmgr) recallKey(k measure.Key) {
 		return
 	}
 	cfg, configured := q.cfg.Transports[k.Transport]
-	s := q.sources.byName[k.Source]
+	s := q.sources.Named(k.Source)
 	switch connects := cfg.Agents == AgentsConnections; {
 	case !configured, q.queues >= 2*q.cfg.RecipientLimit, k.Transport == TransportRetry, k.Transport == TransportError:
-	case connects && k.Name != k.Nexthop, k.Source != "" && (!connects || s == nil || !s.configured):
+	case connects && k.Name != k.Nexthop, k.Source != "" && (!connects || s == nil || !s.Configured):
 	default:
 		q.queue(q.transport(k.Transport), k.Name, k.Nexthop, s, k.Security) // which recalls it
 	}
@@ -208,7 +209,7 @@ func (q *Qmgr) measuredQueue(k measure.Key) *queue {
 
 // deadFrom reports whether mail cannot leave for a destination from a source: its queue is dead,
 // or there is none and it is to rest.
-func (q *Qmgr) deadFrom(t *transport, to way, s *sourceState) bool {
+func (q *Qmgr) deadFrom(t *transport, to way, s *source.State) bool {
 	if d := t.queues[queueKey{to.name, s.Name, to.security}]; d != nil {
 		return d.dead()
 	}

@@ -120,7 +120,7 @@ func (q *Qmgr) explain(d *queue, cause FeedbackCause) {
 }
 
 func (d *queue) tell(w *window.Window) Feedback {
-	f := Feedback{Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Limit: d.limits.window.Limit, Window: w.Size()}
+	f := Feedback{Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Limit: d.limits.window.Limit, Window: w.Size()}
 	f.Success, f.Failure, f.FailedCohorts = w.Counters()
 	return f
 }
@@ -152,7 +152,7 @@ func (q *Qmgr) dies(d *queue, why mail.Reply, until mail.Instant) {
 	}
 	d.reason.Text = SuspendedPrefix + why.Text
 	q.arm(&d.timer, max(until, q.now.Add(shortestDeath)))
-	q.emit(Note{Kind: NoteDead, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Text: why.String()})
+	q.emit(Note{Kind: NoteDead, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security, Text: why.String()})
 }
 
 // reasonsWhole is for how many destinations at most the reason is kept whole why
@@ -208,7 +208,7 @@ func (q *Qmgr) unknown(m *message, e *sched.Entry, o *mail.Outcome) {
 	d := queueOf(e.Destination())
 	m.doubt = m.doubt || d.transport.cfg.UnknownOutcome == UnknownHold
 	q.counts.Unknown++
-	q.emit(Note{Kind: NoteUnknown, ID: m.ID, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Sender: m.env.Sender, Flow: m.env.Flow, Text: o.Reply.String()})
+	q.emit(Note{Kind: NoteUnknown, ID: m.ID, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Sender: m.env.Sender, Flow: m.env.Flow, Text: o.Reply.String()})
 }
 
 // failureReport returns which report a failure of a recipient owes. With the null

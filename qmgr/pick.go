@@ -111,7 +111,7 @@ func deliveryOf(t *transport, e *sched.Entry) mail.Delivery {
 	return mail.Delivery{
 		Transport:  t.Name,
 		Nexthop:    d.nexthop,
-		Source:     d.source.name(),
+		Source:     d.source.String(),
 		Security:   d.security,
 		Envelope:   m.env,
 		Recipients: append([]mail.Recipient(nil), e.Recipients...),

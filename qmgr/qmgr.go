@@ -18,6 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 	"github.com/posthaste-mta/posthaste/qmgr/texts"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
@@ -83,7 +84,7 @@ type core struct {
 type constraints struct {
 	shapes    *shape.Table
 	shares    *fair.Rules
-	sources   sources
+	sources   source.Fleet
 	warmup    *warmup.Table
 	spent     []warmup.Key // allowances that were used up and from which mail has to leave
 	measured  *measure.Table
@@ -138,7 +139,6 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	q.flows = flows.NewRegistry(cfg.TenantFlows, sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix})
 	q.lookups.Configure(cfg.lookups())
 	q.admission.Configure(q.shares)
-	q.sources.byName = make(map[string]*sourceState)
 	q.configureSources(&q.cfg.Sources)
 	if len(q.cfg.Sources.Pools) > 0 { // an allowance may have been raised since the last stop
 		q.warmups.Want(warmup.Key{})
@@ -283,7 +283,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	if at, ok := q.conns.NextDue(); ok {
 		wake = min(wake, at)
 	}
-	wake = min(wake, q.measured.Next(), q.suspended.Next(), q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
+	wake = min(wake, q.measured.Next(), q.suspended.Next(), q.sources.Next(), q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
 	if !q.halt {
 		wake = min(wake, q.deadlineWake(), q.warmupWake(), q.resumeWake(), q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
 	}
@@ -398,7 +398,7 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 		}
 		q.disarm(&d.timer)
 		if !d.resting(q.now) { // the table of measures has that
-			q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Text: forgotten})
+			q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security, Text: forgotten})
 		}
 	}
 	if d.site != nil {

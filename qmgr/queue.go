@@ -9,6 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -35,10 +36,10 @@ type queue struct {
 
 // identity is what distinguishes a queue from the others of its transport. It does not change.
 type identity struct {
-	name     string       // among those of the transport that share neither source nor security
-	source   *sourceState // from which its mail leaves; nil where none is chosen
-	security string       // what its mail demands of connections (mail.Route.Security)
-	nexthop  string       // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
+	name     string        // among those of the transport that share neither source nor security
+	source   *source.State // from which its mail leaves; nil where none is chosen
+	security string        // what its mail demands of connections (mail.Route.Security)
+	nexthop  string        // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
 }
 
 // health is what has been learned about a destination. Invariant: the timer runs if the window is not Ready, and reason is
@@ -72,12 +73,12 @@ type reaching struct {
 // A queueKey identifies a queue among those of its transport.
 type queueKey struct{ name, source, security string }
 
-func (q *identity) key() queueKey { return queueKey{q.name, q.source.name(), q.security} }
+func (q *identity) key() queueKey { return queueKey{q.name, q.source.String(), q.security} }
 
 // plain reports whether the queue is found by its name alone.
 func (q *identity) plain() bool { return q.source == nil && q.security == "" }
 
-func newQueue(t *transport, name, nexthop string, s *sourceState, security string) *queue {
+func newQueue(t *transport, name, nexthop string, s *source.State, security string) *queue {
 	q := t.stocks.queues.Take()
 	q.transport, q.window = t, window.New(&t.limits.window)
 	q.identity = identity{name: name, source: s, security: security, nexthop: nexthop}
@@ -139,7 +140,7 @@ func (q *queue) Starved() {
 
 // Place says which destination it is.
 func (q *queue) Place() flows.Place {
-	return flows.Place{Transport: q.transport.Name, Nexthop: q.nexthop, Source: q.source.name(), Security: q.security}
+	return flows.Place{Transport: q.transport.Name, Nexthop: q.nexthop, Source: q.source.String(), Security: q.security}
 }
 
 func (q *queue) touch() { q.Touch() }

@@ -2,9 +2,7 @@ package qmgr
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -28,44 +26,6 @@ import (
 // leaves from an address that its pool does not have. When an address is tried again, so is
 // that mail, as after an outage of our network (network.go).
 
-// sources are our addresses.
-type sources struct {
-	byName map[string]*sourceState
-	all    []*sourceState // in the order of the configuration, then those that it does not have any more
-	table  *source.Table  // nil without pools
-	turns  source.Turns
-	// members are the sources of each pool, in its order.
-	members map[*source.Pool][]*sourceState
-	// stranded is when mail was first deferred because no source of its pool could be used,
-	// since an address was tried again; 0: none was.
-	stranded mail.Instant
-}
-
-// A sourceState is a source, with the timers of its addresses. Invariant: a timer runs while its address is withdrawn.
-type sourceState struct {
-	source.State
-	configured bool // false: a reload has removed it, and mail is still under way from it
-	timers     [source.Families]timer
-}
-
-// up reports whether the source has an address that can be used.
-func (s *sourceState) up() bool { return s.configured && s.Up() }
-
-// state is what package source knows of it; nil if there is no source.
-func (s *sourceState) state() *source.State {
-	if s == nil {
-		return nil
-	}
-	return &s.State
-}
-
-func (s *sourceState) name() string {
-	if s == nil {
-		return ""
-	}
-	return s.Name
-}
-
 // A way is where a message's mail goes, but for the source.
 type way struct {
 	name, reach string // the queue's name and nexthop
@@ -78,61 +38,51 @@ func (q *queue) way() way { return way{q.name, q.nexthop, q.security} }
 // chooseSource returns from which source a message's mail for a destination is to leave:
 // nil where no pool wants it. A reply says why it can leave from none now.
 //
-// The sources of the pool take turns (package source). Passed over is one that maySend
-// refuses; one whose allowance for the site is used up today, or will be by what waits; and
-// one whose queue for the destination is dead, as long as another's is not. Further
-// recipients of a message go where the first ones do. nexthop is that of the message's route.
-func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*sourceState, mail.Reply) {
+// The sources of the pool take turns (source.Fleet). It must not leave from one that maySend
+// refuses, nor from one whose allowance for the site is used up today, or will be by what waits. nexthop is that of the
+// message's route.
+func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*source.State, mail.Reply) {
 	p := q.poolOf(m, t, nexthop)
 	if p == nil {
 		return nil, mail.Reply{}
 	}
-	members := q.sources.members[p]
-	var dead bool // one may send but for that
-	mayUse := func(member int, dying bool) bool {
-		s := members[member]
-		if !q.maySend(s, t, to) || !q.allows(t, to.name, warmup.Key{Source: s.Name, Site: to.reach}) {
-			return false
-		}
-		if q.deadFrom(t, to, s) {
-			dead = true
-			return dying
-		}
-		return true
-	}
-	alive := func(member int) bool { return mayUse(member, false) }
-	if i, ok := q.sources.turns.Last(p, t.Name, to.name, m.serial); ok && alive(i) {
-		return members[i], mail.Reply{}
-	}
+	c := source.Choice{Pool: p, Transport: t.Name, Name: to.name, Message: m.serial}
 	if m.Entries > 0 {
-		for _, d := range t.variantsOf(to.name) {
-			if i := slices.Index(members, d.source); d.security == to.security && i >= 0 && d.Has(m.flow, &m.Message) && alive(i) {
-				return d.source, mail.Reply{}
+		c.Beside = func(yield func(*source.State) bool) {
+			for _, d := range t.variantsOf(to.name) {
+				if d.source != nil && d.security == to.security && d.Has(m.flow, &m.Message) && !yield(d.source) {
+					return
+				}
 			}
 		}
 	}
-	i, ok := q.sources.turns.Next(p, t.Name, to.name, m.serial, alive)
-	if !ok && dead {
-		i, ok = q.sources.turns.Next(p, t.Name, to.name, m.serial, func(member int) bool { return mayUse(member, true) })
+	s := q.sources.Choose(c, func(s *source.State) source.Use {
+		switch {
+		case !q.maySend(s, t, to) || !q.allows(t, to.name, warmup.Key{Source: s.Name, Site: to.reach}):
+			return source.UseNot
+		case q.deadFrom(t, to, s):
+			return source.UseDead
+		}
+		return source.UseWell
+	})
+	if s == nil {
+		return nil, q.noSource(m, t, p, to)
 	}
-	if ok {
-		return members[i], mail.Reply{}
-	}
-	return nil, q.noSource(m, t, p, to)
+	return s, mail.Reply{}
 }
 
 // maySend reports whether mail may leave from a source for a destination at all.
-func (q *Qmgr) maySend(s *sourceState, t *transport, to way) bool {
-	return s.up() && q.suspended.OfSource(s.Name, to.on(t.Name)).Until == 0
+func (q *Qmgr) maySend(s *source.State, t *transport, to way) bool {
+	return s.Up() && q.suspended.OfSource(s.Name, to.on(t.Name)).Until == 0
 }
 
 // poolOf returns the pool that decides from where a message's mail for a nexthop leaves;
 // nil if none does. Only connections have a source.
 func (q *Qmgr) poolOf(m *message, t *transport, nexthop string) *source.Pool {
-	if q.sources.table == nil || t.group == nil {
+	if t.group == nil {
 		return nil
 	}
-	return q.sources.table.Pool(source.Way{Flow: &m.env.Flow, Sender: m.env.Sender, Transport: t.Name, Nexthop: nexthop})
+	return q.sources.Pool(source.Way{Flow: &m.env.Flow, Sender: m.env.Sender, Transport: t.Name, Nexthop: nexthop})
 }
 
 // noSource is why mail for a site waits whose pool has no source that can be used. It
@@ -142,7 +92,7 @@ func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way) mail.R
 	var down, spent []string
 	var first suspend.Suspension
 	suspended := 0
-	for _, s := range q.sources.members[p] {
+	for _, s := range q.sources.Members(p) {
 		of := q.suspended.OfSource(s.Name, to.on(t.Name))
 		if of.Until != 0 {
 			q.suspended.Keep(&m.suspension, of.Until)
@@ -152,7 +102,7 @@ func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way) mail.R
 		}
 		switch {
 		case of.Until != 0:
-		case !s.up():
+		case !s.Up():
 			down = append(down, s.Name+": "+s.WhyDown())
 		case len(spent) < noSourceMax:
 			spent = append(spent, q.whySpent(warmup.Key{Source: s.Name, Site: to.reach}))
@@ -169,9 +119,7 @@ func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way) mail.R
 	why := append(down, spent...)
 	text := strings.Join(why[:min(len(why), noSourceMax)], "; ")
 	if len(down) > 0 {
-		if q.sources.stranded == 0 {
-			q.sources.stranded = q.now
-		}
+		q.sources.Strand(q.now)
 		text = fmt.Sprintf("no source of pool %s can be used: %s", p.Name, text)
 	}
 	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: text}
@@ -181,12 +129,11 @@ func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way) mail.R
 const noSourceMax = 4
 
 // withdrawAddress takes an address out of use from which a connection could not be opened.
-func (q *Qmgr) withdrawAddress(s *sourceState, f source.Family, why mail.Reply) {
-	pause, first, ok := s.Withdraw(f, why, q.now)
+func (q *Qmgr) withdrawAddress(s *source.State, f source.Family, why mail.Reply) {
+	first, ok := q.sources.Withdraw(s, f, why, q.now)
 	if !ok {
 		return // dialed before this was known
 	}
-	q.arm(&s.timers[f], q.now.Add(pause))
 	if first {
 		q.emit(Note{Kind: NoteWithdrawn, Source: s.Name, Text: fmt.Sprintf("%s: %s", s.Address(f), why.Text)})
 	}
@@ -195,52 +142,37 @@ func (q *Qmgr) withdrawAddress(s *sourceState, f source.Family, why mail.Reply) 
 
 // leaveSource binds mail anew that waits for a source of which an address has been withdrawn, and
 // takes the hosts off the plans of its sites that it does not reach any more.
-func (q *Qmgr) leaveSource(s *sourceState) {
+func (q *Qmgr) leaveSource(s *source.State) {
 	for d := range q.queuesOf(s) {
 		d.pin()
 		q.hangupAll(q.conns.KeepOnly(d.site, s.Reaches))
 		d.touch()
-		if !s.up() {
+		if !s.Up() {
 			q.bindAnew(d)
 		}
 		q.unpin(d)
 	}
 }
 
-// tryTogether is how close the ends of pauses are that end together. What the first trial finds is not
-// looked for again within recoveryPause: if that trial fails, the mail would wait so long though another
-// address was tried a moment later.
-const tryTogether = time.Second
-
-// tryAddresses lets a withdrawn address be tried again whose pause is over, and others whose pauses are nearly over.
+// tryAddresses lets withdrawn addresses be tried again whose pauses are over.
 func (q *Qmgr) tryAddresses() {
-	for _, s := range q.sources.all {
-		tried := false
-		for f := range s.timers {
-			t := &s.timers[f]
-			if s.Of(source.Family(f)).State == source.AddressWithdrawn && t.at <= q.now.Add(tryTogether) {
-				q.disarm(t)
-				s.Try(source.Family(f))
-				tried = true
-			}
-		}
-		if tried {
+	if tried := q.sources.TryDue(q.now); tried != nil {
+		for _, s := range tried {
 			q.lookAgain(s)
 		}
+		q.rescue()
 	}
-	q.rescue()
 }
 
 // rescue has the mail tried that was deferred because no source of its pool could be used.
 func (q *Qmgr) rescue() {
-	if since := q.sources.stranded; since != 0 {
+	if since := q.sources.Rescue(); since != 0 {
 		q.recovery.want(since)
 	}
-	q.sources.stranded = 0
 }
 
 // judgeAddress takes what a dial has shown about the address that it came from.
-func (q *Qmgr) judgeAddress(s *sourceState, to mail.Host, o *mail.OpenedConnection) {
+func (q *Qmgr) judgeAddress(s *source.State, to mail.Host, o *mail.OpenedConnection) {
 	switch f := source.FamilyOf(to.Addr.Addr()); {
 	case s == nil || o.Unavailable:
 	case o.Unbound:
@@ -252,14 +184,14 @@ func (q *Qmgr) judgeAddress(s *sourceState, to mail.Host, o *mail.OpenedConnecti
 
 // lookAgain has the hosts of a source's destinations looked up when a connection is wanted
 // next: it may reach others than before.
-func (q *Qmgr) lookAgain(s *sourceState) {
+func (q *Qmgr) lookAgain(s *source.State) {
 	for d := range q.queuesOf(s) {
 		q.conns.KeepHosts(d.site, q.now)
 	}
 }
 
 // queuesOf are the queues of a source. One may be freed while it is yielded.
-func (q *Qmgr) queuesOf(s *sourceState) func(yield func(*queue) bool) {
+func (q *Qmgr) queuesOf(s *source.State) func(yield func(*queue) bool) {
 	return func(yield func(*queue) bool) {
 		for t := range q.ring.All() {
 			if t.group == nil {
@@ -332,57 +264,15 @@ func (q *Qmgr) outOfReach(d *queue, until mail.Instant) {
 
 // configureSources puts the sources and pools of the configuration in force.
 func (q *Qmgr) configureSources(cfg *source.Config) {
-	v := &q.sources
-	v.table, v.members = nil, make(map[*source.Pool][]*sourceState, len(cfg.Pools))
-	v.turns.Configure(cfg.Pools)
-	if len(cfg.Pools) > 0 {
-		v.table = source.NewTable(cfg)
-	}
-	old := v.all
-	v.all = nil
-	for _, s := range old {
-		s.configured = false
-	}
-	for i := range cfg.Sources {
-		v.all = append(v.all, q.configureSource(cfg.Sources[i]))
-	}
-	for _, s := range old {
-		if !s.configured {
-			v.all = append(v.all, s)
-		}
-	}
-	for i := range cfg.Pools {
-		p := &cfg.Pools[i]
-		for _, m := range p.Members {
-			v.members[p] = append(v.members[p], v.byName[m.Source])
-		}
+	for _, s := range q.sources.Configure(cfg) {
+		q.hangupSource(s)
 	}
 	q.rescue() // there may be other addresses and pools, and those that were withdrawn are tried
 }
 
-// configureSource makes a source, or puts what it is now in force.
-func (q *Qmgr) configureSource(now source.Source) *sourceState {
-	s := q.sources.byName[now.Name]
-	if s == nil {
-		s = &sourceState{}
-		for f := range s.timers {
-			s.timers[f] = timer{kind: timerSource}
-		}
-		q.sources.byName[now.Name] = s
-	}
-	s.configured = true
-	for f := range s.timers {
-		q.disarm(&s.timers[f])
-	}
-	if s.Configure(now) {
-		q.hangupSource(s)
-	}
-	return s
-}
-
 // hangupSource ends the connections of a source that is another one now, when they have
 // done what they were given.
-func (q *Qmgr) hangupSource(s *sourceState) {
+func (q *Qmgr) hangupSource(s *source.State) {
 	for d := range q.queuesOf(s) {
 		d.pin()
 		q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
@@ -393,8 +283,8 @@ func (q *Qmgr) hangupSource(s *sourceState) {
 
 // fit binds mail anew for which another configuration has other sources.
 func (q *Qmgr) fit() {
-	for _, s := range q.sources.all {
-		if !s.configured {
+	for _, s := range q.sources.All() {
+		if !s.Configured {
 			q.hangupSource(s)
 		}
 	}
@@ -428,14 +318,4 @@ func (q *Qmgr) fits(e *sched.Entry) bool {
 		return p == nil && d.source == nil
 	}
 	return p.Has(d.source.Name) && q.maySend(d.source, d.transport, d.way()) && !q.overbooked(d)
-}
-
-// check checks that addresses have the timers of their states.
-func (v *sources) check() {
-	for _, s := range v.all {
-		for f := range s.timers {
-			withdrawn := s.Of(source.Family(f)).State == source.AddressWithdrawn
-			assert.That(withdrawn == s.timers[f].slot.Heaped(), "source %s: the state of an address and its timer disagree", s.Name)
-		}
-	}
 }

@@ -13,30 +13,22 @@ import (
 // destinations of each. It takes time in proportion to the destinations in core.
 func (q *Qmgr) Sources(most int) []SourceView {
 	var views []SourceView
-	for _, s := range q.sources.all {
+	for _, s := range q.sources.All() {
 		v := q.sourceView(s, most)
-		if s.configured || v.Destinations > 0 {
+		if s.Configured || v.Destinations > 0 {
 			views = append(views, v)
 		}
 	}
 	return views
 }
 
-func (q *Qmgr) sourceView(s *sourceState, most int) SourceView {
+func (q *Qmgr) sourceView(s *source.State, most int) SourceView {
 	today := s.Today.At(q.now)
-	v := SourceView{Name: s.Name, Hello: s.Hello, Configured: s.configured, Since: today.Since,
+	v := SourceView{Name: s.Name, Hello: s.Hello, Configured: s.Configured, Since: today.Since,
 		Delivered: today.Count[mail.Delivered], Deferred: today.Count[mail.Deferred], Bounced: today.Count[mail.Failed]}
-	for f := range s.timers {
-		a := s.Of(source.Family(f))
-		if addr := s.Address(source.Family(f)); addr.IsValid() {
-			one := AddressView{Addr: addr, State: a.State.String(), Why: a.Why}
-			if a.State != source.AddressUsed {
-				one.Since = a.Since
-			}
-			if s.timers[f].slot.Heaped() {
-				one.Until = s.timers[f].at
-			}
-			v.Addresses = append(v.Addresses, one)
+	for f := range source.Family(source.Families) {
+		if addr, a := s.Address(f), s.Of(f); addr.IsValid() {
+			v.Addresses = append(v.Addresses, AddressView{Addr: addr, State: a.State.String(), Why: a.Why, Since: a.Since, Until: a.Until})
 		}
 	}
 	for i := range q.cfg.Sources.Pools {
@@ -81,21 +73,10 @@ func (q *Qmgr) queuesFor(t *transport, name string) (all []*queue) {
 	}
 	if len(all) > 1 {
 		slices.SortStableFunc(all, func(a, b *queue) int {
-			return cmp.Or(cmp.Compare(q.sources.place(a.source), q.sources.place(b.source)), cmp.Compare(a.security, b.security))
+			return cmp.Or(cmp.Compare(q.sources.Place(a.source), q.sources.Place(b.source)), cmp.Compare(a.security, b.security))
 		})
 	}
 	return all
-}
-
-// place is that of a source in the order of the configuration; no source is before all.
-func (v *sources) place(s *sourceState) int { return slices.Index(v.all, s) }
-
-// names are those of all sources.
-func (v *sources) names() (names []string) {
-	for _, s := range v.all {
-		names = append(names, s.Name)
-	}
-	return names
 }
 
 // sourcesOf are the names of the sources of several queues.

@@ -171,7 +171,7 @@ func (q *Qmgr) tellSuspensions(all ...suspend.Notice) {
 // suspendBy suspends a destination because of a rule. If rules have suspended as many as they
 // may, it rests: for the same time, but no longer than maxRestInstead.
 func (q *Qmgr) suspendBy(d *queue, m *mail.Measure) {
-	notice, done := q.suspended.OrderByRule(d.way().on(d.transport.Name), d.source.name(), m, q.now)
+	notice, done := q.suspended.OrderByRule(d.way().on(d.transport.Name), d.source.String(), m, q.now)
 	if !done {
 		q.restBy(d, &mail.Measure{Rule: m.Rule, Reply: m.Reply, Rest: min(m.Suspend, maxRestInstead)})
 		return
@@ -248,7 +248,7 @@ func (q *Qmgr) Known(scope measure.Scope, value string) bool {
 	switch scope {
 	case measure.Destination:
 		t := q.transports[k.Transport]
-		if t == nil || k.Source != "" && q.sources.byName[k.Source] == nil {
+		if t == nil || k.Source != "" && q.sources.Named(k.Source) == nil {
 			return false
 		}
 		for d := range t.destinations() {
@@ -261,7 +261,7 @@ func (q *Qmgr) Known(scope measure.Scope, value string) bool {
 		_, configured := q.cfg.Transports[value]
 		return configured || q.transports[value] != nil
 	case measure.Source:
-		return q.sources.byName[value] != nil
+		return q.sources.Named(value) != nil
 	case measure.Tenant:
 		for name := range q.tenants { //archtest:anyorder whether there is one
 			if name.tenant == value {
@@ -316,7 +316,7 @@ func (q *Qmgr) checkSuspensions() {
 					s, is := q.suspensionOf(e, r.Address)
 					assert.That(!is, "%v waits for %s:%s, which is %s", messageOf(e.Message).ID, t.Name, d.nexthop, s.Reply().Text)
 				}
-				assert.That(d.source == nil || q.suspended.OfSource(d.source.Name, d.way().on(t.Name)).Until == 0, "%v waits for %s:%s from source %s, which is suspended", messageOf(e.Message).ID, t.Name, d.nexthop, d.source.name())
+				assert.That(d.source == nil || q.suspended.OfSource(d.source.Name, d.way().on(t.Name)).Until == 0, "%v waits for %s:%s from source %s, which is suspended", messageOf(e.Message).ID, t.Name, d.nexthop, d.source.String())
 			}
 		}
 	}

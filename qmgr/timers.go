@@ -14,7 +14,7 @@ type timer struct {
 	seq       uint64
 	kind      timerKind
 	queue     *queue     // timerQueue, timerPace, timerSpread, timerMeasure
-	transport *transport // the other kinds, but for timerSource
+	transport *transport // the other kinds
 	slot      minheap.Slot
 }
 
@@ -29,7 +29,6 @@ const (
 	timerSpread                         // the pause between two starts to a destination
 	timerDelay                          // a transport's wait before its next delivery
 	timerMeasure                        // replies count no more that a rule needs several of
-	timerSource                         // the pause until withdrawn addresses are tried again
 )
 
 type byInstant struct{}
@@ -62,6 +61,7 @@ func (q *Qmgr) runTimers() {
 	if !q.lookups.Idle() {
 		q.relieveLookups()
 	}
+	q.tryAddresses()
 	q.endMeasures()
 	q.tellSuspensions(q.suspended.End(q.now)...)
 	// A timer that ends may start others, for later. One that started anew for now
@@ -86,8 +86,6 @@ func (q *Qmgr) runTimers() {
 			q.waited(t.transport)
 		case timerMeasure:
 			q.sightingsEnd(t.queue)
-		case timerSource:
-			q.tryAddresses()
 		}
 	}
 }
@@ -115,7 +113,7 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	q.endRest(d)
 	d.touch()
 	q.explain(d, cause)
-	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security})
+	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security})
 }
 
 // rest suspends a destination between two deliveries, where a rate delay is

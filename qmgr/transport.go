@@ -10,6 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -98,8 +99,8 @@ func (t *transport) Full() bool {
 
 // queue returns the queue of a nexthop from a source, with a demand of security, and makes it
 // if need be.
-func (q *Qmgr) queue(t *transport, name, nexthop string, s *sourceState, security string) *queue {
-	if d, ok := t.queues[queueKey{name, s.name(), security}]; ok {
+func (q *Qmgr) queue(t *transport, name, nexthop string, s *source.State, security string) *queue {
+	if d, ok := t.queues[queueKey{name, s.String(), security}]; ok {
 		return d
 	}
 	q.queues++

@@ -58,11 +58,11 @@ func byTodo(a, b *queue) int {
 
 // compareNames orders the queues of a transport.
 func compareNames(a, b *queue) int {
-	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.source.name(), b.source.name()), cmp.Compare(a.security, b.security))
+	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.source.String(), b.source.String()), cmp.Compare(a.security, b.security))
 }
 
 func (d *queue) view() QueueView {
-	v := QueueView{Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.Busy,
+	v := QueueView{Nexthop: d.nexthop, Source: d.source.String(), Security: d.security, Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.Busy,
 		Todo: d.Waiting, Reason: d.reason, Connections: d.site.View(), Outcomes: d.outcomes}
 	if d.timer.slot.Heaped() {
 		v.Until = d.timer.at

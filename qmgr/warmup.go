@@ -33,7 +33,7 @@ func isWarmup(why string) bool {
 }
 
 // warmupKey is whose allowance a queue uses. Receivers do not see transports.
-func (d *queue) warmupKey() warmup.Key { return warmup.Key{Source: d.source.name(), Site: d.nexthop} }
+func (d *queue) warmupKey() warmup.Key { return warmup.Key{Source: d.source.String(), Site: d.nexthop} }
 
 // allows reports whether the allowance of a source for a site covers one more message,
 // besides those that wait in the transport's queue of a name for it.
@@ -58,7 +58,7 @@ func (t *transport) waitingFrom(name, source string) (n int) {
 		return n
 	}
 	for _, d := range v.all {
-		if d.source.name() == source {
+		if d.source.String() == source {
 			n += d.Waiting
 		}
 	}
@@ -131,7 +131,7 @@ func (q *Qmgr) overflow() {
 		q.spent = q.spent[:len(q.spent)-1]
 		for t := range q.ring.All() {
 			for d := range t.named(k.Site) {
-				if d.source.name() != k.Source || d.Waiting == 0 {
+				if d.source.String() != k.Source || d.Waiting == 0 {
 					continue
 				}
 				d.pin()

@@ -35,12 +35,13 @@ func (s AddressState) String() string {
 
 // An Address is one address of a source, and what is known of it.
 //
-// Invariant: Why, Since and pause are zero unless it is withdrawn or tried.
+// Invariant: Why, Since and pause are zero unless it is withdrawn or tried, and Until unless it is withdrawn.
 type Address struct {
 	State AddressState
 	Why   mail.Reply    // AddressWithdrawn, AddressTried: what the system said
 	Since mail.Instant  // likewise: when it said so first
 	pause time.Duration // likewise: the last
+	Until mail.Instant  // AddressWithdrawn: when it is tried
 }
 
 func (a *Address) become(s AddressState) {
@@ -60,18 +61,30 @@ const (
 
 // A State is a source, and whether mail can leave from it. A nil State is mail without a source, which
 // leaves from the address that the system chooses. An address that cannot be used on this machine any more is withdrawn
-// until it may be tried again; when is the owner's to arrange.
+// until it may be tried again.
 type State struct {
 	Source
-	Today     Tally
-	addresses [Families]Address
+	Configured bool // false: a reload has removed it, and mail is still under way from it
+	Today      Tally
+	addresses  [Families]Address
 }
 
 // Of returns what is known of the address of a family.
 func (s *State) Of(f Family) *Address { return &s.addresses[f] }
 
-// Up reports whether the source has an address that can be used.
+// String returns the source's name; "" for no source.
+func (s *State) String() string {
+	if s == nil {
+		return ""
+	}
+	return s.Name
+}
+
+// Up reports whether the source is configured and has an address that can be used.
 func (s *State) Up() bool {
+	if !s.Configured {
+		return false
+	}
 	for f := range s.addresses {
 		if s.addresses[f].usable() {
 			return true
@@ -117,10 +130,10 @@ func (s *State) WhyDown() string {
 	return "not configured any more"
 }
 
-// Withdraw takes an address out of use from which a connection could not be opened, for a pause that doubles each time. It
-// reports false if it is out of use already: the connection was dialed before this was known. First means that the
+// Withdraw takes an address out of use from which a connection could not be opened, until the end of a pause that doubles each
+// time. It reports false if it is out of use already: the connection was dialed before this was known. First means that the
 // address was in use until now, and was not being tried.
-func (s *State) Withdraw(f Family, why mail.Reply, now mail.Instant) (pause time.Duration, first, ok bool) {
+func (s *State) Withdraw(f Family, why mail.Reply, now mail.Instant) (first, ok bool) {
 	a := &s.addresses[f]
 	switch a.State {
 	case AddressUsed:
@@ -128,15 +141,18 @@ func (s *State) Withdraw(f Family, why mail.Reply, now mail.Instant) (pause time
 	case AddressTried:
 		a.pause = min(2*a.pause, lastWithdrawal)
 	default:
-		return 0, false, false
+		return false, false
 	}
 	a.become(AddressWithdrawn)
-	a.Why = why
-	return a.pause, first, true
+	a.Why, a.Until = why, now.Add(a.pause)
+	return first, true
 }
 
 // Try lets a withdrawn address be tried again.
-func (s *State) Try(f Family) { s.addresses[f].become(AddressTried) }
+func (s *State) Try(f Family) {
+	s.addresses[f].become(AddressTried)
+	s.addresses[f].Until = 0
+}
 
 // Restore notes that an address can be used, and reports whether that was not known.
 func (s *State) Restore(f Family) bool {
@@ -153,12 +169,12 @@ func (s *State) Restore(f Family) bool {
 // now. A withdrawn address that stays is tried: an operator who reloads may have put it right.
 func (s *State) Configure(now Source) (changed bool) {
 	was := s.Source
-	s.Source = now
+	s.Source, s.Configured = now, true
 	for f := range s.addresses {
 		a, family := &s.addresses[f], Family(f)
 		switch has, same := now.Address(family).IsValid(), was.Address(family) == now.Address(family); {
 		case a.State == AddressWithdrawn && same:
-			a.become(AddressTried)
+			s.Try(family)
 		case has && (a.State == AddressNone || !same):
 			*a = Address{State: AddressUsed}
 		case !has:

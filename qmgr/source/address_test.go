@@ -46,11 +46,12 @@ func TestWithdrawals(t *testing.T) {
 	why := mail.Reply{Code: 451, Text: "cannot assign requested address"}
 	now := noon
 	for i, want := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
-		pause, first, ok := s.Withdraw(IPv4, why, now)
+		first, ok := s.Withdraw(IPv4, why, now)
+		pause := s.Of(IPv4).Until.Sub(now)
 		if pause != want*time.Second || first != (i == 0) || !ok || s.Up() || s.Of(IPv4).Since != noon {
 			t.Fatalf("failure %d: a pause of %v, first: %t, taken: %t, up: %t, since %v", i+1, pause, first, ok, s.Up(), s.Of(IPv4).Since)
 		}
-		if _, _, again := s.Withdraw(IPv4, why, now); again {
+		if _, again := s.Withdraw(IPv4, why, now); again {
 			t.Fatal("a dial from before counts")
 		}
 		if s.WhyDown() != why.Text {
@@ -64,8 +65,8 @@ func TestWithdrawals(t *testing.T) {
 	if !s.Restore(IPv4) || s.Restore(IPv4) || *s.Of(IPv4) != (Address{State: AddressUsed}) {
 		t.Errorf("restored as %+v", s.Of(IPv4))
 	}
-	if pause, first, _ := s.Withdraw(IPv4, why, now); pause != 5*time.Second || !first {
-		t.Errorf("it fails anew: a pause of %v", pause)
+	if first, _ := s.Withdraw(IPv4, why, now); s.Of(IPv4).Until != now.Add(5*time.Second) || !first {
+		t.Errorf("it fails anew: a pause until %v", s.Of(IPv4).Until)
 	}
 }
 

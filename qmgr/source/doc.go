@@ -26,5 +26,6 @@
 //	config.go, pool.go      sources and pools, and which pool mail uses
 //	turns.go, rotation.go   whose turn it is
 //	address.go              which addresses can be used
+//	fleet.go                all sources: the choice for one message, and the pauses of withdrawn addresses
 //	tally.go                what was sent from a source on a day
 package source
