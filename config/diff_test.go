@@ -313,7 +313,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		case tableReplyRule:
 			header = "[reply_rule.x]\nclass = [\"spam\"]\nbackoff = \"1h\"\n"
 			value = map[string]string{"receiver": `[".a.example"]`, "code": `"421"`, "status": `"4.7.x"`, "words": `["some words"]`, "text": `"a+"`,
-				"transport": `"relay"`, "times": "3", "within": `"2m"`, "result": `"permanent"`}[p.Name]
+				"transport": `"relay"`, "stage": `"mail"`, "times": "3", "within": `"2m"`, "sender_domains": "3", "result": `"permanent"`}[p.Name]
 			switch p.Name {
 			case "class":
 				header, usual, value = "[reply_rule.x]\nbackoff = \"1h\"\n", "class = \"spam\"\n", `"policy"`
@@ -321,6 +321,8 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 				header, usual, value = "[reply_rule.x]\nclass = \"spam\"\n", "backoff = \"1h\"\n", `"2h"`
 			case "suspend":
 				header, value = "[reply_rule.x]\nclass = \"spam\"\nresult = \"permanent\"\n", `"until-resumed"`
+			case "in_a_row":
+				header, value = header+"times = 3\n", "true"
 			case "concurrency":
 				header, value = header+"rate = \"1/s\"\nfor = \"1h\"\n", "3"
 			case "rate":

@@ -23,8 +23,11 @@ type ReplyRule struct {
 	Words                      []string
 	Text                       string
 	Classes, Transports        []string
+	Stages                     []string
 	Times                      int
 	Within                     time.Duration
+	InARow                     bool
+	SenderDomains              int
 	Result                     replies.Result
 	Backoff                    time.Duration
 	Suspend                    time.Duration
@@ -34,7 +37,7 @@ type ReplyRule struct {
 }
 
 func standardReplyRule(name string) ReplyRule {
-	return ReplyRule{Name: name, Times: 1, Within: time.Hour}
+	return ReplyRule{Name: name, Times: 1, Within: time.Hour, SenderDomains: 1}
 }
 
 func replyRuleName(r *ReplyRule) string { return r.Name }
@@ -45,7 +48,7 @@ func replyParameters() []parameter[Config] {
 			"The file with your own patterns for the classes of replies, which take precedence over the built-in patterns (docs/replies.md); a reload reads it again.",
 			"Set it if the log shows replies without a class, or with the wrong one; \"posthaste replies explain\" shows which pattern gave it."),
 		define("shipped_reply_rules", flag(), func(c *Config) *bool { return &c.ShippedReplyRules }, false,
-			"Whether the built-in rules for large receivers apply, after those of [reply_rule.NAME]; \"posthaste replies rules\" shows them.",
+			"Whether the built-in rules for large receivers, and for receivers that block your address, apply after those of [reply_rule.NAME]; \"posthaste replies rules\" shows them.",
 			"Set it to true if you send much mail to these receivers and have no rules of your own for them."),
 	}
 }
@@ -78,6 +81,12 @@ func allReplyRuleParameters() []parameter[ReplyRule] {
 		}
 		return "", ""
 	})
+	stage := text("stage", "such as "+strings.Join(mail.StageNames()[:4], ", "), func(s string) (string, string) {
+		if _, ok := mail.ParseStage(s); !ok {
+			return tomlfile.QuoteText(s) + " is not a stage of a conversation; there are " + strings.Join(mail.StageNames(), ", "), didYouMean(s, mail.StageNames())
+		}
+		return "", ""
+	})
 	span := period(time.Second, limit[time.Duration]{min: time.Second, max: 7 * 24 * time.Hour})
 	none := period(time.Second, limit[time.Duration]{min: time.Second, max: 7 * 24 * time.Hour, zero: "none"})
 	return []parameter[ReplyRule]{
@@ -102,12 +111,21 @@ func allReplyRuleParameters() []parameter[ReplyRule] {
 		define("transport", list(transport, "transports"), func(r *ReplyRule) *[]string { return &r.Transports }, nil,
 			"The transports to whose mail the rule applies.",
 			"Set it if kinds of mail need different rules."),
+		define("stage", list(stage, "stages"), func(r *ReplyRule) *[]string { return &r.Stages }, nil,
+			"What the reply answers: greeting, ehlo (also HELO and LHLO), auth, mail, rcpt, data or content. The log line delivery has it.",
+			"Set it to distinguish what a receiver says about you, at greeting, ehlo and mail, from what it says about a recipient or a message."),
 		define("times", integer(limit[int]{min: 1, max: 10_000}), func(r *ReplyRule) *int { return &r.Times }, 1,
 			"The number of matching replies of one destination, within the time in \"within\", at which backoff, the suspension and the limits begin.",
 			"Raise it if a single reply says little."),
 		define("within", span, func(r *ReplyRule) *time.Duration { return &r.Within }, time.Hour,
 			"The time within which the replies in \"times\" must come.",
 			"Lower it for replies that come often."),
+		define("in_a_row", flag(), func(r *ReplyRule) *bool { return &r.InARow }, false,
+			"Whether a message that the destination accepts begins the count in \"times\" anew.",
+			"Set it to true for a rule that should apply only if a receiver refuses everything."),
+		define("sender_domains", integer(limit[int]{min: 1, max: 16}), func(r *ReplyRule) *int { return &r.SenderDomains }, 1,
+			"The number of sender domains whose mail must have been refused, among the replies in \"times\". A reply at greeting, ehlo or auth counts for all.",
+			"Raise it if a reply may be about the sender as well as about your address: then the domain of one customer does not stop the mail of others."),
 		define("result", words(word[replies.Result]{"as-replied", replies.ResultKept}, word[replies.Result]{"permanent", replies.ResultPermanent}, word[replies.Result]{"temporary", replies.ResultTemporary}),
 			func(r *ReplyRule) *replies.Result { return &r.Result }, replies.ResultKept,
 			"The outcome for the recipient: as-replied follows the code; permanent returns the mail at once, although the code is 4xx; temporary tries again, although it is 5xx.",
@@ -152,12 +170,16 @@ func (l *loader) checkReplyRule(t *tomlfile.Table, r *ReplyRule) {
 	}
 	limits := r.Concurrency > 0 || len(r.Rate.All()) > 0
 	switch {
-	case len(r.Receivers)+len(r.Codes)+len(r.Statuses)+len(r.Words)+len(r.Classes) == 0 && r.Text == "":
+	case len(r.Receivers)+len(r.Codes)+len(r.Statuses)+len(r.Words)+len(r.Classes)+len(r.Stages) == 0 && r.Text == "":
 		about("class", "this rule has no condition, and would be about every refusal", `add such as class = ["rate-limited"]`)
 	case r.Backoff > 0 && r.Suspend > 0:
 		about("backoff", "a destination that is suspended needs no backoff", "remove one of backoff and suspend")
 	case r.Result == replies.ResultKept && r.Backoff == 0 && r.Suspend == 0 && !limits:
 		about("backoff", "nothing follows from this rule", `add such as backoff = "30m", or result = "permanent"`)
+	case (r.InARow || r.SenderDomains > 1) && r.Backoff == 0 && r.Suspend == 0 && !limits:
+		about("times", "replies are counted only for backoff, suspend and the limits, and none is set", `add such as suspend = "4h"`)
+	case r.InARow && r.Times == 1 && r.SenderDomains == 1:
+		about("in_a_row", "one reply is no row", "add such as times = 5")
 	case limits && r.For == 0:
 		about("for", "it is not said how long the limits apply", `add such as for = "1h"`)
 	case !limits && r.For > 0:
@@ -169,7 +191,7 @@ func (l *loader) checkReplyRule(t *tomlfile.Table, r *ReplyRule) {
 
 // rule returns the rule for package replies. Its conditions have been checked.
 func (r *ReplyRule) rule() replies.Rule {
-	one := replies.Rule{Name: r.Name, Transports: r.Transports, Result: r.Result, Times: r.Times, Within: r.Within,
+	one := replies.Rule{Name: r.Name, Transports: r.Transports, Result: r.Result, Times: r.Times, Within: r.Within, InARow: r.InARow, SenderDomains: r.SenderDomains,
 		Rest: r.Backoff, Suspend: r.Suspend, Concurrency: r.Concurrency, For: r.For}
 	for _, s := range r.Receivers {
 		one.MX = append(one.MX, patternfile.Receiver(s))
@@ -183,6 +205,10 @@ func (r *ReplyRule) rule() replies.Rule {
 	for _, name := range r.Classes {
 		class, _ := replies.ParseClass(name)
 		one.Classes = append(one.Classes, class)
+	}
+	for _, word := range r.Stages {
+		stage, _ := mail.ParseStage(word)
+		one.Stages = append(one.Stages, stage)
 	}
 	if limits := r.Rate.All(); len(limits) > 0 {
 		one.RateCount, one.RatePer = limits[0].N, limits[0].Per

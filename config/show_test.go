@@ -171,8 +171,10 @@ func samples(p Parameter) []string {
 	}
 	if p.Table == tableReplyRule {
 		switch p.Name {
-		case "concurrency", "for", "class", "backoff", "suspend":
+		case "concurrency", "for", "class", "backoff", "suspend", "in_a_row":
 			return nil // right only together with others
+		case "sender_domains":
+			return []string{"3", "0xf"}
 		case "receiver":
 			return []string{`[".a.example", "MX.b.example"]`}
 		case "code":
@@ -384,6 +386,8 @@ func samples(p Parameter) []string {
 			return []string{`["root"]`, `"root, jane"`}
 		}
 		return []string{`["jane", "uid:33"]`, `"uid:0 jane"`}
+	case "list of stages":
+		return []string{`["mail", "greeting"]`}
 	case "list of texts":
 		return []string{`["/bin/cat", "${sender} \"", "$$"]`}
 	case "flags":

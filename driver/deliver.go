@@ -90,7 +90,7 @@ func noteVia(a *mail.Delivery, outcomes []mail.Outcome) {
 // logOutcomes writes one line for each recipient, and counts its outcome. Operators search for exactly these keys.
 // Transport and nexthop are those that the mail was routed to, even if they are dead and it was
 // given to TransportRetry. The delays are: before this attempt, without the time for which the sender had it kept, lookup and connection, transaction.
-// reply_class is what a refusal is about (package replies), policy what was demanded of the connection's
+// reply_class is what a refusal is about (package replies), stage the command that was refused, policy what was demanded of the connection's
 // security, tls what was negotiated.
 // If it is unknown whether a recipient got the message, the line ends in unknown=true. Package event has all fields.
 func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, delays *[3]time.Duration) {
@@ -130,6 +130,9 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, delays *[
 			slog.String("reply", o.Reply.String()))
 		if class != replies.ClassNone {
 			attrs = append(attrs, slog.String("reply_class", class.String()))
+		}
+		if class != replies.ClassNone && o.Stage != mail.StageUnknown {
+			attrs = append(attrs, slog.String("stage", o.Stage.String()))
 		}
 		if a.Source != "" {
 			attrs = append(attrs, slog.String("source", a.Source))

@@ -20,6 +20,7 @@ type Opening struct {
 // reason why it could not be opened.
 type OpenedConnection struct {
 	Reply Reply // zero if the connection is ready
+	Stage Stage // where in the conversation Reply was given
 	// Unavailable, with Reply, means that the transport cannot make a connection
 	// to any host now, because it lacks something on our side. It does not count
 	// against the host.
@@ -96,6 +97,7 @@ type Closing struct {
 	// or may not, follow; LevelLockStep if the level is not in question.
 	Level Level
 	Reply Reply // the server's reply, or our description of what happened; zero for CloseAsked
+	Stage Stage // where in the conversation Reply was given
 	Proof Proof // the result of the requested Probe
 	// Measure is the measure that a rule demands for the destination because of Reply; nil if none does.
 	Measure *Measure

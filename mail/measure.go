@@ -15,6 +15,13 @@ type Measure struct {
 	// which the measure is taken; up to 1 is the first.
 	Times  int
 	Within time.Duration
+	// InARow, with Times, means that a message that the destination accepts begins the count anew.
+	InARow bool
+	// Senders, with Times, is the number of domains of which senders must have been refused; up to 1 is any.
+	// Sender is the domain of the sender that this reply refused ("<>" for the null sender), or "" if the
+	// reply came before there was one: then it is about us, and counts for all of them.
+	Senders int
+	Sender  string
 	// Rest is the time for which no mail is sent to the destination; 0 means that it goes on.
 	Rest time.Duration
 	// Suspend is the time for which the destination is suspended, as by an operator, who can

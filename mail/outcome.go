@@ -76,6 +76,8 @@ type Outcome struct {
 	// Ordered is the route that an operator has ordered for the recipient, as in Recipient. The spool
 	// alone sets it, by Change.Reroutes: it stays what it is whatever the outcomes of attempts have here.
 	Ordered *OrderedRoute
+	// Stage is where in the conversation Reply was given, for rules and the log. It is not stored.
+	Stage Stage
 }
 
 // A Via is a way that mail takes: a transport, the nexthop that it has there, and the source that it leaves

@@ -147,7 +147,7 @@ func (k *Conn) refuse(c *carriage) {
 // outcome returns the outcome of one recipient.
 func (k *Conn) outcome(c *carriage, i int) mail.Outcome {
 	rcpt, r := &c.delivery.Recipients[i], &c.tx.Results[i]
-	o := mail.Outcome{Index: rcpt.Index, Result: mail.Deferred, Reply: r.Reply}
+	o := mail.Outcome{Index: rcpt.Index, Result: mail.Deferred, Reply: r.Reply, Stage: stageOf(&r.Reply, r.Stage)}
 	switch r.Verdict {
 	case client.Delivered:
 		o.Result, o.Report = mail.Delivered, k.reportOn(c, rcpt)

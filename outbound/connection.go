@@ -395,7 +395,7 @@ func (k *Conn) ending() mail.Closing {
 		f.Reply.Text = "connection closed by the server while it was idle"
 	}
 	k.client.logFailure(k.host.Addr, f)
-	closing := mail.Closing{Why: why, Reply: f.Reply}
+	closing := mail.Closing{Why: why, Reply: f.Reply, Stage: stageOf(&f.Reply, f.Stage)}
 	if f.Down {
 		closing.Level = levelOf(f.Level)
 	}

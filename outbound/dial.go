@@ -68,6 +68,7 @@ func (c *Client) open(ctx context.Context, config *TransportConfig, o mail.Openi
 		c.unauthenticated(&failure, protect.login, o.Host)
 		c.logFailure(o.Host.Addr, failure)
 		opened.Reply = atTheDoor(failure)
+		opened.Stage = stageOf(&opened.Reply, failure.Stage)
 		protect.failed = failure.Kind == client.FailSecurity || failure.Stage == client.WaitHandshake && failure.Kind != client.FailAbandoned
 		opened.Insecure = protect.failed || failure.Stage == client.WaitAuth && failure.Kind != client.FailAbandoned
 		if protect.failed {

@@ -1,6 +1,9 @@
 package outbound
 
-import "github.com/posthaste-mta/posthaste/mail"
+import (
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp/client"
+)
 
 func interrupted() mail.Reply {
 	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: "delivery interrupted on our side"}
@@ -46,4 +49,28 @@ func soften(r mail.Reply) mail.Reply {
 		}
 	}
 	return r
+}
+
+// stageOf returns the stage at which a reply came; StageUnknown of a reply of ours.
+func stageOf(r *mail.Reply, waited client.WaitKind) mail.Stage {
+	if r.By == "" {
+		return mail.StageUnknown
+	}
+	switch waited {
+	case client.WaitGreeting:
+		return mail.StageGreeting
+	case client.WaitHello:
+		return mail.StageEhlo
+	case client.WaitAuth:
+		return mail.StageAuth
+	case client.WaitMail:
+		return mail.StageMail
+	case client.WaitRcpt:
+		return mail.StageRcpt
+	case client.WaitDataInit:
+		return mail.StageData
+	case client.WaitDataBlock, client.WaitFinal:
+		return mail.StageContent
+	}
+	return mail.StageUnknown
 }

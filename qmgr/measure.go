@@ -1,6 +1,8 @@
 package qmgr
 
 import (
+	"slices"
+
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
@@ -65,6 +67,14 @@ func (q *Qmgr) measure(d *queue, m *mail.Measure) {
 func (d *queue) newMeasures() {
 	d.measures = &measures{}
 	d.measures.timer.kind, d.measures.timer.queue = timerMeasure, d
+}
+
+// accepts tells the rules that count replies in a row of a message that a destination has accepted.
+func (q *Qmgr) accepts(d *queue, outcomes []mail.Outcome) {
+	if d.measures != nil && d.measures.Counts() && slices.ContainsFunc(outcomes, func(o mail.Outcome) bool { return o.Result == mail.Delivered }) {
+		d.measures.Accepted()
+		q.watchSightings(d)
+	}
 }
 
 // restBy has a destination rest. A rest that would end earlier than the present one

@@ -1,6 +1,11 @@
 package replies
 
-import "github.com/posthaste-mta/posthaste/mail"
+import (
+	"cmp"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
 
 // A Book is patterns and rules, ready for use.
 type Book struct {
@@ -48,9 +53,15 @@ type Explanation struct {
 	Rule    *Rule    // that applies; nil if none does
 }
 
+// An Occasion is to what a host replied: the transport of the mail, and the stage of the conversation.
+type Occasion struct {
+	Transport string
+	Stage     mail.Stage
+}
+
 // Explain returns what the reply of a host means. The host's name is that in
-// mail.Reply.By.
-func (b *Book) Explain(r *mail.Reply, transport string) (e Explanation) {
+// mail.Reply.By. A rule about stages does not apply if the stage is unknown.
+func (b *Book) Explain(r *mail.Reply, on Occasion) (e Explanation) {
 	if b == nil || r.Code < 400 {
 		return e
 	}
@@ -79,7 +90,7 @@ func (b *Book) Explain(r *mail.Reply, transport string) (e Explanation) {
 		return e
 	}
 	for i := range b.rules {
-		if b.rules[i].matches(&s, e.Class, transport) {
+		if b.rules[i].matches(&s, e.Class, on) {
 			e.Rule = b.rules[i].Rule
 			break
 		}
@@ -91,7 +102,7 @@ func (b *Book) Explain(r *mail.Reply, transport string) (e Explanation) {
 // this program (mail.Reply.Said) do not matter.
 func (b *Book) Class(r mail.Reply) Class {
 	r = r.Said()
-	return b.Explain(&r, "").Class
+	return b.Explain(&r, Occasion{}).Class
 }
 
 // Delivered applies the rules to the result of a transaction, in place: outcomes may
@@ -105,12 +116,14 @@ func (b *Book) Delivered(d *mail.Delivery, r *mail.DeliveryResult) {
 		if o.Reply.By == "" || o.Reply.Code < 400 || o.Unknown || o.Result != mail.Deferred && o.Result != mail.Failed || d.Said.By != "" {
 			continue
 		}
-		rule := b.Explain(&o.Reply, d.Transport).Rule
+		rule := b.Explain(&o.Reply, Occasion{d.Transport, o.Stage}).Rule
 		if rule == nil {
 			continue
 		}
 		if r.Measure == nil {
-			r.Measure = rule.measure(&o.Reply)
+			if r.Measure = rule.measure(&o.Reply); r.Measure != nil && rule.SenderDomains > 1 {
+				r.Measure.Sender = senderDomain(&d.Envelope, o.Stage)
+			}
 		}
 		switch rule.Result {
 		case ResultPermanent:
@@ -123,19 +136,35 @@ func (b *Book) Delivered(d *mail.Delivery, r *mail.DeliveryResult) {
 
 // Opened applies the rules to the attempt to open a connection.
 func (b *Book) Opened(o *mail.Opening, r *mail.OpenedConnection) {
-	r.Measure = b.measure(&r.Reply, o.Transport)
+	r.Measure = b.measure(&r.Reply, Occasion{o.Transport, r.Stage})
 }
 
 // Closed applies the rules to the end of a connection of a transport.
 func (b *Book) Closed(transport string, c *mail.Closing) {
-	c.Measure = b.measure(&c.Reply, transport)
+	c.Measure = b.measure(&c.Reply, Occasion{transport, c.Stage})
+	if m := c.Measure; m != nil && m.Senders > 1 && !beforeMail(c.Stage) {
+		c.Measure = nil // whose mail was refused is not known here: the result of its transaction has said so
+	}
 }
 
-func (b *Book) measure(r *mail.Reply, transport string) *mail.Measure {
+// senderDomain returns mail.Measure.Sender of a reply.
+func senderDomain(e *mail.Envelope, stage mail.Stage) string {
+	if beforeMail(stage) {
+		return ""
+	}
+	return cmp.Or(strings.ToLower(e.Sender.Domain()), "<>")
+}
+
+// beforeMail reports whether what a host says at a stage cannot be about a message.
+func beforeMail(s mail.Stage) bool {
+	return s == mail.StageGreeting || s == mail.StageEhlo || s == mail.StageAuth
+}
+
+func (b *Book) measure(r *mail.Reply, on Occasion) *mail.Measure {
 	if b == nil || len(b.rules) == 0 || r.By == "" || r.Code < 400 {
 		return nil
 	}
-	if rule := b.Explain(r, transport).Rule; rule != nil {
+	if rule := b.Explain(r, on).Rule; rule != nil {
 		return rule.measure(r)
 	}
 	return nil

@@ -53,14 +53,14 @@ func TestFirstPattern(t *testing.T) {
 		{"", "452 quota exceeded s12 yz", ClassServer},
 		{"", "399 x", ClassNone},
 	} {
-		if got := book.Explain(reply(t, c.by, c.text), "smtp").Class; got != c.want {
+		if got := book.Explain(reply(t, c.by, c.text), Occasion{Transport: "smtp"}).Class; got != c.want {
 			t.Errorf("%s %q: %v, want %v", c.by, c.text, got, c.want)
 		}
 	}
 	if got := book.Class(mail.Reply{Code: 552, Status: mail.Status{Class: 5, Subject: 2, Detail: 2}, Text: mail.SuspendedPrefix + "full box"}); got != ClassMailboxFull {
 		t.Errorf("with a prefix of ours: %v", got)
 	}
-	if e := (*Book)(nil).Explain(reply(t, "", "550 x"), ""); e != (Explanation{}) {
+	if e := (*Book)(nil).Explain(reply(t, "", "550 x"), Occasion{}); e != (Explanation{}) {
 		t.Errorf("no book: %+v", e)
 	}
 }
@@ -247,6 +247,52 @@ func TestParseReply(t *testing.T) {
 }
 
 // No text breaks what reads replies, and none takes more than its share of time.
+// A rule about a stage applies to replies to that command only, and says whose mail was refused if that matters.
+func TestStages(t *testing.T) {
+	book := New(nil, []Rule{
+		{Name: "mail", Match: Match{Codes: []CodeRange{{500, 599}}}, Stages: []mail.Stage{mail.StageMail, mail.StageRcpt}, SenderDomains: 2, InARow: true, Times: 3, Suspend: time.Hour},
+		{Name: "early", Match: Match{Codes: []CodeRange{{500, 599}}}, Stages: []mail.Stage{mail.StageGreeting, mail.StageEhlo, mail.StageAuth}, SenderDomains: 2, Suspend: time.Hour},
+	})
+	for _, c := range []struct {
+		stage        mail.Stage
+		sender       mail.Address
+		rule, domain string
+	}{
+		{mail.StageMail, "a@B.test", "mail", "b.test"},
+		{mail.StageRcpt, "a@b.test", "mail", "b.test"},
+		{mail.StageRcpt, "", "mail", "<>"},
+		{mail.StageMail, "postmaster", "mail", "<>"},
+		{mail.StageGreeting, "a@b.test", "early", ""},
+		{mail.StageEhlo, "a@b.test", "early", ""},
+		{mail.StageAuth, "a@b.test", "early", ""},
+		{mail.StageContent, "a@b.test", "", ""},
+		{mail.StageData, "a@b.test", "", ""},
+		{mail.StageUnknown, "a@b.test", "", ""},
+	} {
+		r := mail.DeliveryResult{Outcomes: []mail.Outcome{{Result: mail.Failed, Reply: *reply(t, "h[1]", "550 no"), Stage: c.stage}}}
+		book.Delivered(&mail.Delivery{Transport: "smtp", Envelope: mail.Envelope{Sender: c.sender}}, &r)
+		m := r.Measure
+		if m == nil {
+			m = &mail.Measure{}
+		}
+		if m.Rule != c.rule || m.Sender != c.domain || m.Rule != "" && m.Senders != 2 || m.InARow != (c.rule == "mail") {
+			t.Errorf("%v of %q: %+v", c.stage, c.sender, m)
+		}
+		closing := mail.Closing{Reply: *reply(t, "h[1]", "550 no"), Stage: c.stage}
+		if book.Closed("smtp", &closing); (closing.Measure != nil) != (c.rule == "early") {
+			t.Errorf("the end of a connection at %v: %+v", c.stage, closing.Measure)
+		}
+		opened := mail.OpenedConnection{Reply: *reply(t, "h[1]", "550 no"), Stage: c.stage}
+		if book.Opened(&mail.Opening{Transport: "smtp"}, &opened); (opened.Measure != nil) != (c.rule != "") {
+			t.Errorf("a refused connection at %v: %+v", c.stage, opened.Measure)
+		}
+	}
+	one, other := Rule{Stages: []mail.Stage{mail.StageMail, mail.StageRcpt}}, Rule{Stages: []mail.Stage{mail.StageRcpt}}
+	if !one.Covers(&other) || other.Covers(&one) || one.Covers(&Rule{}) {
+		t.Error("covered: rules about stages")
+	}
+}
+
 func FuzzExplain(f *testing.F) {
 	f.Add("550-5.1.1 a\n550 5.1.1 mailbox  FULL", "mailbox full", `\bfull$`)
 	f.Fuzz(func(t *testing.T, text, words, expression string) {
@@ -263,7 +309,7 @@ func FuzzExplain(f *testing.F) {
 		}
 		book := New([]Pattern{{Class: ClassSpam, Match: m}}, []Rule{{Name: "a", Match: m, Rest: time.Second}})
 		r.By = "h[1]"
-		if e := book.Explain(&r, ""); (e.Class == ClassSpam) != (e.Rule != nil) {
+		if e := book.Explain(&r, Occasion{}); (e.Class == ClassSpam) != (e.Rule != nil) {
 			t.Fatalf("%+v", e)
 		}
 	})

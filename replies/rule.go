@@ -28,13 +28,19 @@ const (
 type Rule struct {
 	Name string
 	Match
-	Classes    []Class  // alternatives; none: any class
-	Transports []string // alternatives; none: any transport
+	Classes    []Class      // alternatives; none: any class
+	Transports []string     // alternatives; none: any transport
+	Stages     []mail.Stage // alternatives; none: any stage
 	Result     Result
 	// Times is the number of replies within the time Within at which the measures below
 	// begin; up to 1 is the first.
 	Times  int
 	Within time.Duration
+	// InARow, with Times, means that a message that the destination accepts begins the count anew.
+	InARow bool
+	// SenderDomains, with Times, is the number of domains of which senders must have been refused; up to 1
+	// is any. A reply that came before MAIL counts for all domains.
+	SenderDomains int
 	// Rest is the time for which the destination is not used, 0 if it is.
 	Rest time.Duration
 	// Suspend is the time for which the destination is suspended, 0 if it is not; at
@@ -51,7 +57,7 @@ type Rule struct {
 // measure returns what the rule demands for the destination because of a reply; nil if
 // it demands nothing.
 func (r *Rule) measure(reply *mail.Reply) *mail.Measure {
-	m := &mail.Measure{Rule: r.Name, Reply: *reply, Times: r.Times, Within: r.Within, Rest: r.Rest, Suspend: r.Suspend, Concurrency: r.Concurrency, RateCount: r.RateCount, RatePer: r.RatePer, For: r.For}
+	m := &mail.Measure{Rule: r.Name, Reply: *reply, Times: r.Times, Within: r.Within, InARow: r.InARow, Senders: r.SenderDomains, Rest: r.Rest, Suspend: r.Suspend, Concurrency: r.Concurrency, RateCount: r.RateCount, RatePer: r.RatePer, For: r.For}
 	if m.Rest == 0 && m.Suspend == 0 && !m.Limits() {
 		return nil
 	}
@@ -63,7 +69,8 @@ func (r *Rule) measure(reply *mail.Reply) *mail.Measure {
 func (r *Rule) Covers(other *Rule) bool {
 	same := func(a, b Class) bool { return a == b }
 	return r.Match.covers(&other.Match) && allIn(r.Classes, other.Classes, same) &&
-		allIn(r.Transports, other.Transports, func(a, b string) bool { return a == b })
+		allIn(r.Transports, other.Transports, func(a, b string) bool { return a == b }) &&
+		allIn(r.Stages, other.Stages, func(a, b mail.Stage) bool { return a == b })
 }
 
 // A compiled is a rule whose phrases have numbers.
@@ -72,7 +79,8 @@ type compiled struct {
 	test test
 }
 
-func (c *compiled) matches(s *said, class Class, transport string) bool {
+func (c *compiled) matches(s *said, class Class, on Occasion) bool {
 	return (len(c.Classes) == 0 || slices.Contains(c.Classes, class)) &&
-		(len(c.Transports) == 0 || slices.Contains(c.Transports, transport)) && c.test.matches(s)
+		(len(c.Transports) == 0 || slices.Contains(c.Transports, on.Transport)) &&
+		(len(c.Stages) == 0 || slices.Contains(c.Stages, on.Stage)) && c.test.matches(s)
 }

@@ -110,7 +110,7 @@ func TestManyPhrases(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e := book.Explain(&reply, ""); e.Pattern != &patterns[i] {
+			if e := book.Explain(&reply, Occasion{}); e.Pattern != &patterns[i] {
 				t.Errorf("phrase %d is not found behind %d octets", i, len(before))
 			}
 		}

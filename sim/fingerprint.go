@@ -208,6 +208,10 @@ func (f *fingerprint) outcomes(list []mail.Outcome) {
 			f.value(reflect.ValueOf(o.Via))
 		}
 		f.ordered(o.Ordered)
+		if o.Stage != mail.StageUnknown {
+			f.text("stage")
+			f.mix(uint64(o.Stage))
+		}
 	}
 }
 
@@ -244,12 +248,12 @@ func (f *fingerprint) unless(name, text string) {
 // unlessZero are the fields for which the same holds.
 var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[mail.Opening]():          fieldsOf[mail.Opening]("Source", "Security"),
-	reflect.TypeFor[mail.OpenedConnection](): fieldsOf[mail.OpenedConnection]("Unbound", "Insecure", "Security", "Measure"),
-	reflect.TypeFor[mail.Closing]():          fieldsOf[mail.Closing]("Measure"),
+	reflect.TypeFor[mail.OpenedConnection](): fieldsOf[mail.OpenedConnection]("Unbound", "Insecure", "Security", "Measure", "Stage"),
+	reflect.TypeFor[mail.Closing]():          fieldsOf[mail.Closing]("Measure", "Stage"),
 	reflect.TypeFor[qmgr.Feedback]():         fieldsOf[qmgr.Feedback]("Source"),
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
 	reflect.TypeFor[mail.Recipient]():        fieldsOf[mail.Recipient]("Ordered"),
-	reflect.TypeFor[mail.Outcome]():          fieldsOf[mail.Outcome]("Ordered"),
+	reflect.TypeFor[mail.Outcome]():          fieldsOf[mail.Outcome]("Ordered", "Stage"),
 	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release", "VERP", "By", "Late"),
 	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security", "Credential"),
 	reflect.TypeFor[qmgr.Route]():            fieldsOf[qmgr.Route]("TLS"),

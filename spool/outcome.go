@@ -57,6 +57,7 @@ func supersede(old, out mail.Outcome) mail.Outcome {
 		out.Report = old.Report
 	}
 	out.Ordered = old.Ordered
+	out.Stage = mail.StageUnknown
 	return out
 }
 

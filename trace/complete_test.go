@@ -49,7 +49,7 @@ func TestEveryConstantHasAWord(t *testing.T) {
 	tables := map[string][]string{"intake.Scan": scanWords, "mail.Level": levels, "mail.Trust": trusts, "mail.CloseReason": closeReasons, "mail.Proof": proofs, "qmgr.Trouble": troubleWords,
 		"qmgr.NoteKind": noteWords, "qmgr.FeedbackCause": causeWords, "qmgr.DoubleBounce": bounceWords, "sched.Scheduler": schedulers,
 		"qmgr.Agents": agentWords, "window.Rule": ruleWords, "mail.Area": areas, "mail.Ret": retWords, "mail.TLSRequest": tlsWords, "mail.ByMode": byWords, "mail.BodyType": bodyWords,
-		"mail.Result": results, "mail.ReportKind": reports, "mail.ChangeOp": changeOps, "qmgr.UnknownOutcome": unknowns, "warmup.OrderKind": warmupOrders, "measure.Scope": scopeWords}
+		"mail.Result": results, "mail.ReportKind": reports, "mail.Stage": stages, "mail.ChangeOp": changeOps, "qmgr.UnknownOutcome": unknowns, "warmup.OrderKind": warmupOrders, "measure.Scope": scopeWords}
 	seen := 0
 	for _, zero := range everything() {
 		enumerations(reflect.TypeOf(zero), func(e reflect.Type) {

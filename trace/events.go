@@ -86,6 +86,7 @@ var eventKinds = []kind[qmgr.Event]{
 		c.duration("rtt", &e.Opened.RTT)
 		c.duration("connect", &e.Opened.Connect)
 		c.reply("reply", &e.Opened.Reply)
+		option(c, "stage", stages, &e.Opened.Stage)
 		c.flag("unavailable", &e.Opened.Unavailable)
 		c.flag("unbound", &e.Opened.Unbound)
 		c.flag("insecure", &e.Opened.Insecure)
@@ -98,6 +99,7 @@ var eventKinds = []kind[qmgr.Event]{
 		option(c, "level", levels, &e.Closing.Level)
 		option(c, "proof", proofs, &e.Closing.Proof)
 		c.reply("reply", &e.Closing.Reply)
+		option(c, "stage", stages, &e.Closing.Stage)
 		c.measure(&e.Closing.Measure)
 	}),
 	kindOf[qmgr.Event]("learned", func(c *codec, e *qmgr.Learned) {

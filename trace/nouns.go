@@ -29,6 +29,7 @@ var (
 	bodyWords = []string{"7BIT", "8BITMIME"}
 	results   = wordsUpTo(mail.Moved)
 	reports   = wordsUpTo(mail.ReportRelayed)
+	stages    = wordsUpTo(mail.StageContent)
 	changeOps = wordsUpTo(mail.ChangeLate)
 )
 
@@ -175,6 +176,9 @@ func (c *codec) measure(v **mail.Measure) {
 	c.reply("because", &m.Reply)
 	number(c, "times", &m.Times)
 	c.duration("within", &m.Within)
+	c.flag("in-a-row", &m.InARow)
+	number(c, "senders", &m.Senders)
+	c.text("sender", &m.Sender)
 	c.duration("rest", &m.Rest)
 	c.duration("suspend", &m.Suspend)
 	number(c, "concurrency", &m.Concurrency)
@@ -234,5 +238,6 @@ func (c *codec) outcomes(v *[]mail.Outcome, at mail.Instant) {
 		c.text("via-nexthop", &o.Via.Nexthop)
 		c.text("via-source", &o.Via.Source)
 		c.ordered(&o.Ordered)
+		option(c, "stage", stages, &o.Stage)
 	})
 }

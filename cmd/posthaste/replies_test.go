@@ -37,6 +37,13 @@ result = "temporary"
 words = "write to us"
 times = 3
 suspend = "until-resumed"
+[reply_rule.early]
+stage = ["greeting", "mail"]
+words = "we know you"
+times = 5
+in_a_row = true
+sender_domains = 3
+suspend = "2h"
 [reply_rule.waits]
 words = "wait for us"
 suspend = "4h"
@@ -54,6 +61,9 @@ suspend = "4h"
 		{[]string{"explain", "550 5.7.1 Code B-17", "--mx", "b.example", "--config", path, "--transport", "relay"}, []string{"Class:   policy", "none applies\n"}},
 		{[]string{"explain", "550 5.7.1 Write to us", "--config", path}, []string{"the destination is suspended until it is resumed, after 3 such replies within 1h"}},
 		{[]string{"explain", "550 5.7.1 Wait for us", "--config", path}, []string{"the destination is suspended for 4h\n"}},
+		{[]string{"explain", "550 5.7.1 we know you", "--config", path, "--stage", "mail"}, []string{"[reply_rule.early]", "suspended for 2h, after 5 such replies in a row within 1h to senders of 3 domains"}},
+		{[]string{"explain", "550 5.7.1 we know you", "--config", path, "--stage", "rcpt"}, []string{"none applies"}},
+		{[]string{"explain", "550 5.7.1 we know you", "--config", path}, []string{"none applies"}},
 		{[]string{"rules"}, []string{"[reply_rule.google-rate]"}},
 		{[]string{"patterns"}, []string{"[[pattern]]"}},
 	} {
@@ -76,6 +86,7 @@ suspend = "4h"
 		want string
 	}{
 		{[]string{"explain", "no"}, "does not begin with a reply code"},
+		{[]string{"explain", "550 no", "--stage", "helo"}, "not a stage of a conversation; there are greeting, ehlo,"},
 		{[]string{"explain", "550 no", "--config", path}, "classes.toml:2:9"},
 	} {
 		cmd := replies.NewCommand()

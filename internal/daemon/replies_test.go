@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/internal/feed"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
@@ -23,6 +25,20 @@ import (
 
 // refuser starts a receiver that answers RCPT with what say returns for the recipient.
 func refuser(t *testing.T, say func(rcpt string) string) (address string) {
+	return speaker(t, func(_, verb, rest string) string {
+		switch verb {
+		case "RCPT":
+			return say(rest)
+		case "DATA":
+			return "554 5.5.1 no valid recipients"
+		}
+		return ""
+	})
+}
+
+// speaker starts a receiver that answers with what say returns for the client's address, a command ("" before the
+// greeting) and its rest. Where that is "", it accepts.
+func speaker(t *testing.T, say func(client, verb, rest string) string) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,20 +53,30 @@ func refuser(t *testing.T, say func(rcpt string) string) (address string) {
 			}
 			go func() {
 				defer conn.Close()
-				fmt.Fprint(conn, "220 refuser.test\r\n")
+				client, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+				fmt.Fprintf(conn, "%s\r\n", cmp.Or(say(client, "", ""), "220 refuser.test"))
+				content := false
 				for in := bufio.NewScanner(conn); in.Scan(); {
+					if content {
+						if content = in.Text() != "."; !content {
+							fmt.Fprint(conn, "250 2.0.0 taken\r\n")
+						}
+						continue
+					}
 					verb, rest, _ := strings.Cut(in.Text(), " ")
-					reply := "250 2.0.0 ok"
-					switch strings.ToUpper(verb) {
-					case "EHLO":
+					verb = strings.ToUpper(verb)
+					reply := say(client, verb, rest)
+					switch {
+					case reply != "":
+					case verb == "EHLO":
 						reply = "250-refuser.test\r\n250-PIPELINING\r\n250 ENHANCEDSTATUSCODES"
-					case "RCPT":
-						reply = say(rest)
-					case "DATA":
-						reply = "554 5.5.1 no valid recipients"
-					case "QUIT":
+					case verb == "DATA":
+						reply, content = "354 go on", true
+					case verb == "QUIT":
 						fmt.Fprint(conn, "221 bye\r\n")
 						return
+					default:
+						reply = "250 2.0.0 ok"
 					}
 					fmt.Fprintf(conn, "%s\r\n", reply)
 				}
@@ -260,6 +286,136 @@ func TestBlockedAddress(t *testing.T) {
 	logged := r.log.tail(1 << 20)
 	if n := asked.Load(); n < 5 || n > letters/2 || strings.Contains(logged, "status=bounced") || !strings.Contains(logged, "msg=rule") {
 		t.Errorf("the receiver was asked %d times", n)
+	}
+}
+
+// from is a letter of a sender.
+func from(sender mail.Address, key string, to mail.Address) feed.Message {
+	m := letter(key, to)
+	m.Sender = sender
+	return m
+}
+
+// B-141, with the rules that come with the program: whatever command a receiver refuses because of our address, it is asked
+// a few times, and no mail is returned. When the block is lifted and the suspension resumed, all of it arrives.
+func TestShippedRulesForBlocks(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"", "EHLO", "MAIL", "RCPT"} {
+		t.Run("at "+cmp.Or(at, "greeting"), func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			var lifted atomic.Bool
+			address := speaker(t, func(_, verb, _ string) string {
+				if lifted.Load() || verb != at && !(at == "EHLO" && verb == "HELO") {
+					return ""
+				}
+				asked.Add(1)
+				return "554 5.7.1 Service unavailable; Client host [127.0.0.1] blocked using bl.example"
+			})
+			r := start(t, t.TempDir(), "shipped_reply_rules = true\nminimal_backoff_time = \"1s\"\n"+routes("d.test", address))
+			const letters = 200
+			for i := range letters {
+				r.feed(from(mail.Address(fmt.Sprintf("s@c%d.test", i%7)), fmt.Sprintf("<%d>", i), "a@d.test"))
+			}
+			r.until("the destination is suspended", func() bool { return len(r.suspensions()) == 1 })
+			r.waiting("all mail is deferred", census{mail.AreaDeferred: letters})
+			one := r.suspensions()[0]
+			if !strings.HasPrefix(one.Rule, "blocked-") || !strings.Contains(one.Reason, "Client host [127.0.0.1]") {
+				t.Errorf("suspended: %+v", one)
+			}
+			logged := r.log.tail(1 << 20)
+			if n := asked.Load(); n < 3 || n > 60 || strings.Contains(logged, "status=bounced") || strings.Count(logged, "msg=suspended") != 1 {
+				t.Errorf("the receiver was asked %d times", n)
+			}
+			if stage := "stage=" + strings.ToLower(at); at == "MAIL" || at == "RCPT" {
+				if !strings.Contains(logged, "reply_class=reputation "+stage) {
+					t.Errorf("the log does not have %s", stage)
+				}
+			}
+			lifted.Store(true)
+			if _, err := r.d.driver.Resume(t.Context(), qmgr.Resume{Scope: measure.Destination, Value: one.Value, By: "jo"}); err != nil {
+				t.Fatal(err)
+			}
+			queueCommand(t, r.dir, "flush") // or a host that has refused its greeting is left alone for a while
+			r.settled()
+			if n := r.log.count("msg=delivery", "status=sent"); n != letters {
+				t.Errorf("%d of %d messages have arrived", n, letters)
+			}
+		})
+	}
+}
+
+// One of two addresses of a pool is blocked at MAIL: after a few replies it sends nothing more to this receiver, and the
+// other sends everything.
+func TestShippedRulesForBlocksOfOneSource(t *testing.T) {
+	t.Parallel()
+	sources := twoSources(t)
+	var blocked atomic.Int32
+	address := speaker(t, func(client, verb, _ string) string {
+		if verb == "MAIL" && client == sourceA.String() {
+			blocked.Add(1)
+			return "550 5.7.1 Your IP 127.0.0.2 is on our blacklist"
+		}
+		return ""
+	})
+	r := start(t, t.TempDir(), "shipped_reply_rules = true\nminimal_backoff_time = \"1s\"\nmaximal_backoff_time = \"1s\"\n"+sources+routes("d.test", address))
+	letters, _ := bulk(300, "u@d.test")
+	r.feed(letters...)
+	r.settled()
+	list := r.suspensions()
+	if len(list) != 1 || list[0].Rule != "blocked-address" || !strings.HasSuffix(list[0].Value, " from a") {
+		t.Errorf("suspended: %+v", list)
+	}
+	if n := blocked.Load(); n < 5 || n > 60 || r.log.count("status=sent", "source=b") != 300 || r.log.count("status=bounced") != 0 {
+		t.Errorf("%d times refused, %d messages sent", n, r.log.count("status=sent"))
+	}
+}
+
+// The domain of one customer is blocked, in words that may or may not say so: his mail is returned at once, and that of the
+// others arrives. Only when mail of several domains is refused in a row in words that say nothing is the receiver left alone.
+func TestShippedRulesForBlockedSenders(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, says string
+		bad        int // of so many sender domains
+		suspended  bool
+	}{
+		{"the words say so", "550 5.7.1 mail from IP address 127.0.0.1 with your domain is blocked by policy", 1, false},
+		{"they do not", "550 5.7.1 rejected by policy", 1, false},
+		{"two domains", "550 5.7.1 rejected by policy", 2, false},
+		{"all domains", "550 5.7.1 rejected by policy", 5, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			address := speaker(t, func(_, verb, rest string) string {
+				for i := range c.bad {
+					if verb == "MAIL" && strings.Contains(rest, fmt.Sprintf("@c%d.test", i)) {
+						return c.says
+					}
+				}
+				return ""
+			})
+			r := start(t, t.TempDir(), "shipped_reply_rules = true\n"+routes("d.test", address))
+			const letters = 200
+			for i := range letters {
+				r.feed(from(mail.Address(fmt.Sprintf("s@c%d.test", i%c.bad)), fmt.Sprintf("<%d>", i), "a@d.test"))
+			}
+			if c.suspended {
+				r.until("it is suspended", func() bool { return len(r.suspensions()) == 1 })
+				r.until("all mail is looked at", func() bool { return r.census()[mail.AreaIncoming] == 0 })
+				if rule, bounced := r.suspensions()[0].Rule, r.log.count("msg=delivery", "status=bounced"); rule != "blocked-everything" || bounced > 60 {
+					t.Errorf("suspended by %q, %d messages are returned", rule, bounced)
+				}
+				return
+			}
+			r.feed(from("s@c6.test", "<good>", "a@d.test"))
+			r.until("all mail is answered", func() bool {
+				return r.log.count("msg=delivery", "nexthop=", "status=bounced", "to=a@d.test") == letters && r.log.count("msg=delivery", "status=sent") >= 1
+			})
+			if list := r.suspensions(); len(list) > 0 {
+				t.Errorf("suspended: %+v", list)
+			}
+		})
 	}
 }
 

@@ -68,6 +68,7 @@ var kinds = []Kind{
 		{"attempt", Integer, true, "The number of the attempt."},
 		{"reply", Text, true, "The reply that decided the status, word for word."},
 		{"reply_class", Text, false, "What a refusal is about ([replies.md](replies.md))."},
+		{"stage", Text, false, "What the refusal answers: `greeting`, `ehlo`, `auth`, `mail`, `rcpt`, `data` or `content`."},
 		{"source", Text, false, "The source that the mail left from."},
 		{"policy", Text, false, "What was demanded of the security of the connection."},
 		{"tls", Text, false, "What was negotiated: version, cipher, and how far the certificate was verified."},

@@ -19,7 +19,15 @@ type sighting struct {
 	since mail.Instant // the first of them
 	ends  mail.Instant // when they do not count any more
 	times int
+	// Of a rule that needs several senders: the domains of those that were refused, and whether something
+	// was refused before there was a sender. inARow is whether a message that is accepted ends the count.
+	senders []string
+	ofUs    bool
+	inARow  bool
 }
+
+// sendersMost is the number of domains that a sighting knows at most.
+const sendersMost = 16
 
 // sightingsMost is the number of rules that are counted for one destination. Of more, the
 // oldest count is forgotten.
@@ -27,7 +35,7 @@ const sightingsMost = 8
 
 // Enough counts a reply, and reports whether there have been as many as the rule wants.
 func (d *Demands) Enough(m *mail.Measure, now mail.Instant) bool {
-	if m.Times <= 1 {
+	if m.Times <= 1 && m.Senders <= 1 {
 		return true
 	}
 	d.Forget(now)
@@ -40,12 +48,35 @@ func (d *Demands) Enough(m *mail.Measure, now mail.Instant) bool {
 		d.seen = append(d.seen, sighting{rule: m.Rule, since: now, ends: now.Add(max(m.Within, 1))})
 	}
 	s := &d.seen[i]
-	if s.times++; s.times < m.Times {
+	s.times++
+	s.inARow = m.InARow
+	if !s.ofEnough(m) || s.times < m.Times {
 		return false
 	}
 	s.times = 0 // the next measure needs as many again
 	s.ends = now
 	return true
+}
+
+// ofEnough counts the sender that was refused, and reports whether as many were as the rule wants.
+func (s *sighting) ofEnough(m *mail.Measure) bool {
+	switch {
+	case m.Senders <= 1:
+		return true
+	case m.Sender == "":
+		s.ofUs = true
+	case len(s.senders) < sendersMost && !slices.Contains(s.senders, m.Sender):
+		s.senders = append(s.senders, m.Sender)
+	}
+	return s.ofUs || len(s.senders) >= min(m.Senders, sendersMost)
+}
+
+// Counts reports whether replies are counted for some rule.
+func (d *Demands) Counts() bool { return len(d.seen) > 0 }
+
+// Accepted is for a message that the destination has accepted, so that it does not refuse everything.
+func (d *Demands) Accepted() {
+	d.seen = slices.DeleteFunc(d.seen, func(s sighting) bool { return s.inARow })
 }
 
 // Forget drops replies that do not count any more, and returns when the next ones do not; Never if there are none.

@@ -37,7 +37,7 @@ func TestCorpus(t *testing.T) {
 		if fields[1] != "-" {
 			reply.By = fields[1] + "[192.0.2.1]"
 		}
-		e := book.Explain(&reply, "smtp")
+		e := book.Explain(&reply, replies.Occasion{Transport: "smtp"})
 		if e.Class.String() != fields[0] {
 			where := "no pattern"
 			if e.Pattern != nil {

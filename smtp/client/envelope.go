@@ -18,23 +18,23 @@ func (s *Session) admit(t *Transaction) {
 	e := &t.Envelope
 	switch {
 	case e.By.Returns(s.now):
-		t.settle(Pending, Failed, late())
+		t.settle(Pending, Failed, late(), WaitNothing)
 	case !clean(string(e.Sender)) || !clean(e.EnvID):
-		t.settle(Pending, Failed, local(553, 5, 1, 7, "the sender's address cannot be sent"))
+		t.settle(Pending, Failed, local(553, 5, 1, 7, "the sender's address cannot be sent"), WaitNothing)
 	case s.caps.Size && s.caps.SizeMax > 0 && e.Size > s.caps.SizeMax:
 		t.settle(Pending, Failed, local(552, 5, 3, 4, "message of "+strconv.FormatInt(e.Size, 10)+
-			" octets is larger than "+s.cfg.Peer+" takes ("+strconv.FormatInt(s.caps.SizeMax, 10)+")"))
+			" octets is larger than "+s.cfg.Peer+" takes ("+strconv.FormatInt(s.caps.SizeMax, 10)+")"), WaitNothing)
 	case e.Body == mail.Body8BitMIME && !s.caps.EightBit:
-		t.settle(Pending, Failed, local(554, 5, 6, 3, s.cfg.Peer+" does not offer 8BITMIME, which the content needs"))
+		t.settle(Pending, Failed, local(554, 5, 6, 3, s.cfg.Peer+" does not offer 8BITMIME, which the content needs"), WaitNothing)
 	case !ascii(string(e.Sender)) && !s.caps.UTF8:
-		t.settle(Pending, Failed, local(553, 5, 6, 7, s.cfg.Peer+" does not offer SMTPUTF8, which the sender's address needs"))
+		t.settle(Pending, Failed, local(553, 5, 6, 7, s.cfg.Peer+" does not offer SMTPUTF8, which the sender's address needs"), WaitNothing)
 	case t.RequireTLS && !s.caps.RequireTLS:
-		t.settle(Pending, Failed, local(550, 5, 7, 30, s.cfg.Peer+" does not offer REQUIRETLS, which the sender demands"))
+		t.settle(Pending, Failed, local(550, 5, 7, 30, s.cfg.Peer+" does not offer REQUIRETLS, which the sender demands"), WaitNothing)
 	case s.strict(t) && !s.caps.DeliverBy:
-		t.settle(Pending, Failed, local(550, 5, 3, 3, s.cfg.Peer+" does not offer DELIVERBY, so that it may deliver late what the sender wants returned"))
+		t.settle(Pending, Failed, local(550, 5, 3, 3, s.cfg.Peer+" does not offer DELIVERBY, so that it may deliver late what the sender wants returned"), WaitNothing)
 	case s.strict(t) && !s.takesBy(t):
 		t.settle(Pending, Failed, local(550, 5, 3, 3, s.cfg.Peer+" does not deliver in less than "+strconv.FormatInt(int64(s.caps.DeliverByMin/time.Second), 10)+
-			" seconds what is otherwise returned, and "+strconv.FormatInt(int64(smtp.Remaining(e.By, s.now).Time/time.Second), 10)+" are left"))
+			" seconds what is otherwise returned, and "+strconv.FormatInt(int64(smtp.Remaining(e.By, s.now).Time/time.Second), 10)+" are left"), WaitNothing)
 	default:
 		s.admitRecipients(t)
 	}
@@ -46,7 +46,7 @@ func (s *Session) expired(t *Transaction) bool {
 	if !t.Envelope.By.Returns(s.now) {
 		return false
 	}
-	t.settle(Pending, Failed, late())
+	t.settle(Pending, Failed, late(), WaitNothing)
 	t.step = stepNone
 	s.promised--
 	return true
@@ -81,11 +81,11 @@ func (s *Session) admitRecipients(t *Transaction) {
 		r, result := &t.Recipients[i], &t.Results[i]
 		switch {
 		case !clean(string(r.Address)) || !clean(r.ORcpt) || r.Address == "":
-			*result = Result{Failed, local(553, 5, 1, 3, "the recipient's address cannot be sent")}
+			*result = Result{Verdict: Failed, Reply: local(553, 5, 1, 3, "the recipient's address cannot be sent")}
 		case !ascii(string(r.Address)) && !s.caps.UTF8:
-			*result = Result{Failed, local(553, 5, 6, 7, s.cfg.Peer+" does not offer SMTPUTF8, which the recipient's address needs")}
+			*result = Result{Verdict: Failed, Reply: local(553, 5, 6, 7, s.cfg.Peer+" does not offer SMTPUTF8, which the recipient's address needs")}
 		case t.Envelope.SMTPUTF8 && !s.caps.UTF8:
-			*result = Result{Failed, local(554, 5, 6, 9, s.cfg.Peer+" does not offer SMTPUTF8, which the header needs")}
+			*result = Result{Verdict: Failed, Reply: local(554, 5, 6, 9, s.cfg.Peer+" does not offer SMTPUTF8, which the header needs")}
 		case limits.Recipients > 0 && admitted >= limits.Recipients, !s.admitDomain(r.Address.Domain()):
 			result.Verdict = Again
 		default:

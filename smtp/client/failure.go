@@ -218,7 +218,7 @@ func (s *Session) unansweredLevel() Level {
 // abandon gives a verdict to every recipient that has none. Only the oldest
 // transaction's message may have caused the failure.
 func (s *Session) abandon(t *Transaction, f Failure, oldest bool) {
-	verdict, reply := Again, f.Reply
+	verdict, reply, stage := Again, f.Reply, f.Stage
 	if t.held && t.end <= s.out.handed {
 		if s.settleHeld(t); t.finals == 0 {
 			return
@@ -230,7 +230,7 @@ func (s *Session) abandon(t *Transaction, f Failure, oldest bool) {
 		reply = s.own(451, mail.Status{Class: 4, Subject: 4, Detail: 2},
 			"message sent, but it is not known whether it was taken ("+f.Kind.String()+")")
 	case t.refused():
-		verdict, reply = t.mailVerdict(), t.mailReply
+		verdict, reply, stage = t.mailVerdict(), t.mailReply, WaitMail
 	case !oldest || f.Kind == FailStep || f.Kind == FailFence:
 	case f.Kind == FailClosed && t.reused && t.mail == mailUnanswered: // likewise: "too many messages in this connection"
 	case t.Stale() && (f.Kind == FailLost || f.Kind == FailTimeout || f.Kind == FailClosed || f.Kind == FailProtocol):
@@ -238,5 +238,5 @@ func (s *Session) abandon(t *Transaction, f Failure, oldest bool) {
 		verdict = Deferred
 	}
 	t.broken = t.broken || !t.refused() && (t.has(Accepted) || t.has(Pending))
-	t.settleOpen(verdict, reply)
+	t.settleOpen(verdict, reply, stage)
 }

@@ -128,14 +128,14 @@ func (s *Session) settleEnvelope(t *Transaction) {
 	}
 	if t.refused() {
 		t.step = stepNone
-		t.settleOpen(t.mailVerdict(), t.mailReply)
+		t.settleOpen(t.mailVerdict(), t.mailReply, WaitMail)
 	}
 	if t.step == stepNone {
 		if t.Callout {
 			t.settleCallout()
 		}
 		if t.withheld {
-			t.settle(Accepted, Deferred, interrupted())
+			t.settle(Accepted, Deferred, interrupted(), WaitNothing)
 		}
 		s.complete(t)
 	}

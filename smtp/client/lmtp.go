@@ -78,7 +78,7 @@ func (t *Transaction) settleRecipient(i int, reply mail.Reply) {
 	if !reply.Positive() {
 		verdict = refusal(reply.Code)
 	}
-	t.Results[i] = Result{verdict, reply}
+	t.Results[i] = Result{verdict, reply, WaitFinal}
 }
 
 // settleKept settles the recipients whose replies were kept.
@@ -109,7 +109,7 @@ func (s *Session) onEarlyRecipient(t *Transaction, i int) {
 	case t.finals == 0:
 	case s.slots.last().tx != t:
 		t.settle(Accepted, Again, s.own(451, mail.Status{Class: 4, Subject: 5},
-			"the content was refused before its end, for another recipient"))
+			"the content was refused before its end, for another recipient"), WaitFinal)
 	default:
 		return
 	}

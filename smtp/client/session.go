@@ -393,7 +393,7 @@ func (s *Session) doubt(reply mail.Reply) {
 			continue
 		}
 		t.broken = true
-		t.settle(Failed, Deferred, reply)
-		t.settle(Delivered, Deferred, reply) // of a call-out
+		t.settle(Failed, Deferred, reply, WaitNothing)
+		t.settle(Delivered, Deferred, reply, WaitNothing) // of a call-out
 	}
 }

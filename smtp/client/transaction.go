@@ -25,6 +25,7 @@ func (v Verdict) String() string {
 type Result struct {
 	Verdict Verdict
 	Reply   mail.Reply
+	Stage   WaitKind // what the session waited for when Reply came; WaitNothing before anything was sent
 }
 
 // txState is the progress of a transaction.
@@ -177,18 +178,18 @@ func (t *Transaction) begin() {
 func (t *Transaction) halt() { t.state, t.step = txEnvelope, stepData }
 
 // settle changes the verdict of every recipient that has verdict from.
-func (t *Transaction) settle(from, to Verdict, reply mail.Reply) {
+func (t *Transaction) settle(from, to Verdict, reply mail.Reply, stage WaitKind) {
 	for i := range t.Results {
 		if t.Results[i].Verdict == from {
-			t.Results[i] = Result{to, reply}
+			t.Results[i] = Result{to, reply, stage}
 		}
 	}
 }
 
 // settleOpen sets the verdict of every recipient that has none yet.
-func (t *Transaction) settleOpen(to Verdict, reply mail.Reply) {
-	t.settle(Accepted, to, reply)
-	t.settle(Pending, to, reply)
+func (t *Transaction) settleOpen(to Verdict, reply mail.Reply, stage WaitKind) {
+	t.settle(Accepted, to, reply, stage)
+	t.settle(Pending, to, reply, stage)
 }
 
 // settleCallout ends a call-out whose commands were all answered in order: the

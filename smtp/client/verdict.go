@@ -65,13 +65,13 @@ func (s *Session) refuseRcpt(t *Transaction, i int) {
 	reply := s.reply()
 	switch {
 	case s.lostStep(reply):
-		t.Results[i] = Result{Again, reply}
+		t.Results[i] = Result{Again, reply, WaitRcpt}
 		s.outOfStep(t, FailStep, WaitRcpt, reply)
 	case tooMany(reply) && t.accepted > 0:
 		t.full = true
-		t.Results[i] = Result{Again, reply}
+		t.Results[i] = Result{Again, reply, WaitRcpt}
 	default:
-		t.Results[i] = Result{refusal(reply.Code), reply}
+		t.Results[i] = Result{refusal(reply.Code), reply, WaitRcpt}
 	}
 }
 
@@ -109,11 +109,11 @@ func (s *Session) onData(t *Transaction) {
 	case t.accepted > 0:
 		reply := s.reply()
 		if s.lostStep(reply) {
-			t.settle(Accepted, Again, reply)
+			t.settle(Accepted, Again, reply, WaitDataInit)
 			s.outOfStep(t, FailStep, WaitDataInit, reply)
 			return
 		}
-		t.settle(Accepted, refusal(reply.Code), reply)
+		t.settle(Accepted, refusal(reply.Code), reply, WaitDataInit)
 	}
 }
 
@@ -168,22 +168,22 @@ func (s *Session) settleFinal(t *Transaction) {
 	case reply.Positive() && t.refused():
 		t.astray = true
 		s.tally.Astray++
-		t.settle(Accepted, Delivered, reply)
+		t.settle(Accepted, Delivered, reply, WaitFinal)
 		s.mixedUp(t, WaitFinal)
 	case reply.Positive() && t.accepted == 0:
 		s.tally.EmptyTaken++
 	case reply.Positive() && t.strange:
-		t.settle(Accepted, Doubtful, reply)
+		t.settle(Accepted, Doubtful, reply, WaitFinal)
 	case reply.Positive():
-		t.settle(Accepted, Delivered, reply)
+		t.settle(Accepted, Delivered, reply, WaitFinal)
 	case t.form == formStream && t.accepted > 0 && !t.refused() && s.lostStep(reply):
-		t.settle(Accepted, Again, reply)
+		t.settle(Accepted, Again, reply, WaitFinal)
 		s.outOfStep(t, FailStep, WaitFinal, reply)
 	case !t.refused():
-		t.settle(Accepted, refusal(reply.Code), reply)
+		t.settle(Accepted, refusal(reply.Code), reply, WaitFinal)
 	}
 	if t.refused() {
-		t.settleOpen(t.mailVerdict(), t.mailReply)
+		t.settleOpen(t.mailVerdict(), t.mailReply, WaitMail)
 	}
 }
 
@@ -197,7 +197,7 @@ func (s *Session) onEarlyFinal(t *Transaction) {
 		return
 	}
 	reply := s.reply()
-	t.settle(Accepted, refusal(reply.Code), reply)
+	t.settle(Accepted, refusal(reply.Code), reply, WaitFinal)
 	s.fail(Failure{Kind: FailEarly, Stage: WaitDataBlock, Reply: reply})
 }
 

@@ -45,7 +45,7 @@ func newRulesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rules",
 		Short: "Print the rules that shipped_reply_rules adds",
-		Long:  "Print the rules for large receivers that shipped_reply_rules = true adds, in the form of the configuration.",
+		Long:  "Print the rules for large receivers, and for blocks of your address, that shipped_reply_rules = true adds, in the form of the configuration.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), config.ShippedReplyRulesText())
@@ -56,8 +56,8 @@ func newRulesCommand() *cobra.Command {
 
 // A question is what "explain" is asked.
 type question struct {
-	config, mx, transport string
-	asJSON                bool
+	config, mx, transport, stage string
+	asJSON                       bool
 }
 
 func newExplainCommand() *cobra.Command {
@@ -66,7 +66,7 @@ func newExplainCommand() *cobra.Command {
 		Use:   "explain REPLY",
 		Short: "Show the class of a reply, and the rule that applies",
 		Long: `Show the class of a reply, the pattern that assigns it, and the rule that applies if a
-host sends this reply in a transaction. The reply is written as in the log, with " / " between
+host sends this reply. The reply is written as in the log, with " / " between
 its lines. The rules are those of the file that --config names, not those of a running daemon.`,
 		Example: `  posthaste replies explain "421 4.7.28 unusual rate of unsolicited mail" --mx gmail-smtp-in.l.google.com`,
 		Args:    cobra.ExactArgs(1),
@@ -78,6 +78,7 @@ its lines. The rules are those of the file that --config names, not those of a r
 	f.StringVarP(&q.config, "config", "c", "", "configuration file (TOML) with rules")
 	f.StringVar(&q.mx, "mx", "mx.example.com", "the `host` that sent the reply")
 	f.StringVar(&q.transport, "transport", "smtp", "the `transport` of the mail")
+	f.StringVar(&q.stage, "stage", "", "the `stage` of the conversation, such as mail; without it, no rule with stages applies")
 	f.BoolVar(&q.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -111,7 +112,14 @@ func (q *question) explain(out io.Writer, text string) error {
 		return exit.New(exit.Config, err, "")
 	}
 	r.By = q.mx + "[]"
-	e := book.Explain(&r, q.transport)
+	on := replies.Occasion{Transport: q.transport}
+	if q.stage != "" {
+		var ok bool
+		if on.Stage, ok = mail.ParseStage(q.stage); !ok {
+			return exit.Usagef("%q is not a stage of a conversation; there are %s", q.stage, strings.Join(mail.StageNames(), ", "))
+		}
+	}
+	e := book.Explain(&r, on)
 	a := answer{Code: r.Code, Status: r.Status.String(), Text: r.Text, Class: e.Class.String(), NotRefused: e.Class == replies.ClassNone, unconfigured: q.config == ""}
 	if e.Pattern != nil {
 		a.Pattern, a.Source = e.Pattern.Where, e.Pattern.Source
@@ -166,8 +174,14 @@ func follows(r *replies.Rule) (lines []string) {
 		lines = append(lines, "the recipient is tried again")
 	}
 	after := ""
-	if r.Times > 1 {
-		after = fmt.Sprintf(", after %d such replies within %s", r.Times, config.FormatDuration(r.Within))
+	if r.Times > 1 || r.SenderDomains > 1 {
+		after = fmt.Sprintf(", after %d such replies", max(r.Times, r.SenderDomains))
+		if r.InARow {
+			after += " in a row"
+		}
+		if after += " within " + config.FormatDuration(r.Within); r.SenderDomains > 1 {
+			after += fmt.Sprintf(" to senders of %d domains", r.SenderDomains)
+		}
 	}
 	if r.Rest > 0 {
 		lines = append(lines, fmt.Sprintf("no mail goes to the destination for %s%s", config.FormatDuration(r.Rest), after))
