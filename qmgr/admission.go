@@ -6,6 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
@@ -120,7 +121,10 @@ func (q *Qmgr) openOne() bool {
 			continue
 		}
 		for c, ok := q.admission.Take(s, q.free()); ok; c, ok = q.admission.Take(s, q.free()) {
-			chosen := q.takeChosen(&c)
+			var chosen orders.Indexes // nil: all
+			if c.Some {
+				chosen = q.orders.TakeChosen(c.ID)
+			}
 			if q.rests(c.ID) {
 				q.started++
 				m := q.open(c.ID, c.Origin)
@@ -146,15 +150,12 @@ func (q *Qmgr) open(id mail.QueueID, from intake.Origin) *message {
 
 // retryMoved has a message, or those of its recipients that are chosen, tried as soon as it can be: it is being
 // changed at rest, is in core for its report or for some of its recipients alone, or is parked for lookups.
-func (q *Qmgr) retryMoved(c *intake.Candidate, chosen indexes) {
+func (q *Qmgr) retryMoved(c *intake.Candidate, chosen orders.Indexes) {
 	q.lookups.RetryParked(c.ID)
 	if m := q.messages[c.ID]; m != nil && (m.forReport() || m.chosen != nil) {
-		m.again.retryOf(c, chosen)
+		retryOf(&m.again, c, chosen)
 	}
-	if w, moving := q.moving[c.ID]; moving {
-		w.retryOf(c, chosen)
-		q.moving[c.ID] = w
-	}
+	q.orders.Then(c.ID, func(w *orders.Wish) { retryOf(w, c, chosen) })
 }
 
 // account has a message counted in its bucket; nil if that is not known.
@@ -166,8 +167,7 @@ func (q *Qmgr) account(m *message, a *intake.Account) {
 
 // rests reports whether a message is neither in core nor being moved, nor parked.
 func (q *Qmgr) rests(id mail.QueueID) bool {
-	_, moving := q.moving[id]
-	return q.messages[id] == nil && !moving && !q.debts.IsParked(id) && !q.lookups.IsParked(id)
+	return q.messages[id] == nil && !q.orders.Moving(id) && !q.debts.IsParked(id) && !q.lookups.IsParked(id)
 }
 
 func (q *Qmgr) fetch(s Scan) {
@@ -255,7 +255,7 @@ func (q *Qmgr) opened(ev Opened) {
 // wanted reports whether an opened message is still what its scan looked for: it
 // may have been moved between Fetch and Open.
 func (q *Qmgr) wanted(m *message, ev Opened) bool {
-	if m.order != orderNone {
+	if m.order != orders.None {
 		return true // an operator's order wants it wherever it is
 	}
 	switch m.from {
@@ -285,8 +285,8 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 	if !q.cfg.AsPostfix {
 		m.flow = q.flows.Join(e.Flow)
 	}
-	if m.again.order == orderRelease && place.Area != mail.AreaHold {
-		m.again.order = orderNone // it was not held; what holds it later is not to be undone
+	if m.again.Order == orders.Release && place.Area != mail.AreaHold {
+		m.again.Order = orders.None // it was not held; what holds it later is not to be undone
 	}
 	m.Queued, m.debts = q.now, place.Owes
 	m.failed = place.Owes && e.Sender == "" // with the null sender only a failure stays owed
@@ -325,8 +325,8 @@ func (q *Qmgr) forget(m *message) {
 		q.paused = sched.Pause{}
 		q.endDelay(transportOf(p.Lane()))
 	}
-	id, again, f := m.ID, m.again.at(m.place), m.flow
+	id, place, again, f := m.ID, m.place, m.again, m.flow
 	q.stocks.giveMessage(m)
 	q.flows.Part(f)
-	q.wish(id, again)
+	q.orders.Wish(id, place, again)
 }

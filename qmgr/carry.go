@@ -5,6 +5,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -100,7 +101,7 @@ func (q *Qmgr) ease(m *message) {
 // wait for the same destination.
 func (q *Qmgr) putBack(id EntryID, e *sched.Entry, untried []mail.Recipient) {
 	m, t := messageOf(e.Message), queueOf(e.Destination()).transport
-	if m.order != orderNone || m.callout != nil && !m.callout.InTime() {
+	if m.order != orders.None || m.callout != nil && !m.callout.InTime() {
 		m.left = true
 		return
 	}

@@ -25,17 +25,16 @@ func (q *Qmgr) Check() {
 	for _, m := range q.messages { //archtest:anyorder a sum and assertions
 		q.checkMessage(m, underWay[m], slots)
 	}
-	assert.That(len(q.attended)+len(q.wishes) == 0, "a Step has left %d messages and %d wishes", len(q.attended), len(q.wishes))
+	assert.That(len(q.attended) == 0, "a Step has left %d messages", len(q.attended))
 	q.recipients.Check(q.mail())
 	assert.That(q.cfg.AsPostfix || q.recipients.Over() == 0, "%d recipients too many are in core", q.recipients.Over())
 	q.checkAdmission()
 	q.flows.Check(q.lanes())
-	q.checkLapses()
 	q.checkDeadlines()
 	q.lookups.Check(q.routings(), q.InCore)
 	q.checkCallouts()
 	q.checkDebts()
-	q.checkChosen()
+	q.checkOrders()
 	q.texts.Check(func(yield func(*mail.Outcome) bool) {
 		for _, m := range q.messages { //archtest:anyorder for sums
 			for i := range m.outcomes {

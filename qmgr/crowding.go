@@ -7,6 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 )
 
@@ -116,7 +117,7 @@ func (q *Qmgr) relieveLookups() {
 // returns how many messages leave for that, but not at once.
 func (q *Qmgr) makeWay(m *message) (leaving int) {
 	switch {
-	case m.stage != stageRunning || m.order != orderNone || m.awaits != 0 || m.Entries > 0:
+	case m.stage != stageRunning || m.order != orders.None || m.awaits != 0 || m.Entries > 0:
 		return 0
 	case m.More || m.retry || m.unreported || m.returned || m.chosen != nil || m.deadline.Heaped() || !q.lookups.HasParking():
 		q.putOffStalled(m)

@@ -8,6 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/debts"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 )
 
 // A sender may set a deadline for a message (mail.DeliverBy, RFC 2852). From that instant on no delivery of a
@@ -96,7 +97,7 @@ func (q *Qmgr) deadlinePassed(m *message) {
 	if !m.becomeOverdue() {
 		return
 	}
-	if m.order == orderReturn {
+	if m.order == orders.Return {
 		q.withdraw(m)
 	}
 	q.attend(m)
@@ -104,12 +105,12 @@ func (q *Qmgr) deadlinePassed(m *message) {
 
 // becomeOverdue notes that the deadline of a message has passed, and reports whether anything follows from it.
 func (m *message) becomeOverdue() bool {
-	if m.stage != stageRunning || m.order != orderNone && m.order != orderSettle {
+	if m.stage != stageRunning || m.order != orders.None && m.order != orders.Settle {
 		return false
 	}
 	m.passes(overdueDue)
 	if m.env.By.Mode == mail.ByReturn {
-		m.order = orderReturn
+		m.order = orders.Return
 	}
 	return true
 }
@@ -122,7 +123,7 @@ func (q *Qmgr) sayOverdue(m *message) bool {
 			return false
 		}
 		m.passes(overdueDone)
-		if m.order != orderReturn {
+		if m.order != orders.Return {
 			return false // an operator's order came meanwhile
 		}
 		q.noteSettled(m)
@@ -204,7 +205,7 @@ func (q *Qmgr) checkDeadlines() {
 		assert.That(q.messages[m.ID] == m && m.hasDeadline() && m.overdue == overdueNot, "message %v, which waits for its deadline, has state %d", m.ID, m.overdue)
 	}
 	for _, m := range q.messages { //archtest:anyorder assertions
-		if m.stage == stageRunning && m.order == orderNone && m.from != intake.FromDebt && m.hasDeadline() && m.overdue == overdueNot {
+		if m.stage == stageRunning && m.order == orders.None && m.from != intake.FromDebt && m.hasDeadline() && m.overdue == overdueNot {
 			assert.That(m.deadline.Heaped(), "message %v does not wait for its deadline", m.ID)
 		}
 		assert.That(m.overdue == overdueNot || m.env.By.At <= q.now, "the deadline of message %v has passed at %v, before %v", m.ID, q.now, m.env.By.At)

@@ -6,6 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 )
 
 // Package debts decides when the reports are made that senders are owed. What is left to the queue manager is which
@@ -30,7 +31,7 @@ func (q *Qmgr) reportNow(m *message) bool {
 
 // parkable reports whether nothing is left to do for a message but to report.
 func (q *Qmgr) parkable(m *message) bool {
-	return !m.retry && !m.left && !m.More && !m.doubt && (m.order == orderNone || m.order == orderReturn)
+	return !m.retry && !m.left && !m.More && !m.doubt && (m.order == orders.None || m.order == orders.Return)
 }
 
 // askReport asks for the report on a message.
@@ -58,11 +59,11 @@ func (q *Qmgr) settleDebts() {
 	q.reportRunning()
 	for d.HasOrdered() && !q.halt && q.hasRoom() && q.mayReport() && q.mayStart() {
 		id := d.NextOrdered()
-		if w, moving := q.moving[id]; moving {
-			w.report = true
-			q.moving[id] = w
-		} else if q.rests(id) { // else the round that is under way ends with the report
-			q.openOwing(id).order = orderSettle
+		if q.orders.Then(id, func(w *orders.Wish) { w.Report = true }) {
+			continue
+		}
+		if q.rests(id) { // else the round that is under way ends with the report
+			q.openOwing(id).order = orders.Settle
 		}
 	}
 	for d.HasParked() && !q.halt && q.hasRoom() && q.mayReport() && q.mayStart() {
@@ -90,7 +91,7 @@ func (q *Qmgr) reportOn(id mail.QueueID) {
 }
 
 // forReport reports whether a message is in core for its report alone.
-func (m *message) forReport() bool { return m.from == intake.FromDebt && m.order == orderSettle }
+func (m *message) forReport() bool { return m.from == intake.FromDebt && m.order == orders.Settle }
 
 // debtsWake is when a message is reported on although many reports wait.
 func (q *Qmgr) debtsWake() mail.Instant {

@@ -8,6 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/views"
@@ -152,11 +153,11 @@ func (q *Qmgr) remembered(t *transport, nexthop string) (DestinationView, bool) 
 
 func (m *message) ordered() Ordered {
 	switch m.order {
-	case orderHold:
+	case orders.Hold:
 		return OrderedHold
-	case orderDrop:
+	case orders.Drop:
 		return OrderedDrop
-	case orderSettle:
+	case orders.Settle:
 		return OrderedSome
 	}
 	return OrderedNothing

@@ -106,7 +106,7 @@
 //	outage.go, crowding.go, debts.go, lapse.go  what cannot go now (package debts)
 //	deadline.go                         what is late
 //	suspend.go                          what operators have suspended (package suspend)
-//	operator.go, settle.go              orders
+//	operator.go, settle.go, setroute.go, lapse.go  orders (package orders)
 //	view.go, destinations.go, waitreason.go, sourceview.go  what can be seen (package views)
 //	verification.go                     questions of clients (package callout)
 //

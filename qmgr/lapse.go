@@ -1,9 +1,6 @@
 package qmgr
 
 import (
-	"time"
-
-	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -17,23 +14,8 @@ import (
 // instant, and removed then. What an operator holds has no
 // such instant; neither has what was held by versions that did not know of it.
 
-const (
-	// lapsed is the text of the note about a double bounce that is removed.
-	lapsed = "held double bounce removed"
-	// firstLapse is the time from the start to the first look for mail to
-	// remove; there is more urgent work before. It is no reason to wake up.
-	firstLapse = time.Hour
-	// lapsingMost is the number of removals that are made durable at once: enough to fill a
-	// commit, few enough that those of other mail do not wait behind all of them.
-	lapsingMost = 256
-)
-
-// lapses is the queue manager's part in this.
-type lapses struct {
-	underWay int          // removals that are being made durable
-	begun    bool         // there was a Step
-	first    mail.Instant // begun: when to look for mail to remove first; Never if that was done
-}
+// lapsed is the text of the note about a double bounce that is removed.
+const lapsed = "held double bounce removed"
 
 // heldUntil is when a double bounce that is held now is removed: it waits for the
 // operator as long as bounces wait for their receiver.
@@ -56,33 +38,17 @@ func (q *Qmgr) lapse() {
 	if q.halt || q.cfg.AsPostfix {
 		return
 	}
-	if !q.lapses.begun {
-		q.lapses.begun, q.lapses.first = true, q.now.Add(firstLapse)
-	}
-	if q.lapses.first <= q.now || q.admission.Due(ScanHeld, q.now) {
-		q.lapses.first = mail.Never
+	if q.orders.LookHeld(q.admission.Due(ScanHeld, q.now), q.now) {
 		q.admission.LookHeld()
 	}
-	for q.lapses.underWay < lapsingMost && q.admission.Has(ScanHeld) && q.mayStart() {
+	for q.orders.MayLapse() && q.admission.Has(ScanHeld) && q.mayStart() {
 		c, _ := q.admission.Take(ScanHeld, 0)
 		id := c.ID
 		if !q.rests(id) {
 			continue // it is found again when it comes to rest
 		}
-		q.moving[id] = wish{lapse: true}
-		q.lapses.underWay++
+		q.orders.Lapse(id)
 		q.emit(Change{mail.Change{Op: mail.ChangeLapse, ID: id, At: q.now}})
 	}
 	q.fetch(ScanHeld)
-}
-
-// checkLapses panics if removals are counted wrongly.
-func (q *Qmgr) checkLapses() {
-	lapsing := 0
-	for _, w := range q.moving { //archtest:anyorder a sum
-		if w.lapse {
-			lapsing++
-		}
-	}
-	assert.That(lapsing == q.lapses.underWay && lapsing <= lapsingMost, "%d removals of held mail are under way, counted %d", lapsing, q.lapses.underWay)
 }

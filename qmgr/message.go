@@ -7,6 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/callout"
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 )
@@ -32,7 +33,7 @@ type message struct {
 	stay
 	reading
 	round
-	orders
+	ordering
 }
 
 // stay is how a message has come into core, and how far it has come there.
@@ -46,12 +47,12 @@ type stay struct {
 	// awaits is the set of answers that are outstanding. While it is not empty, the
 	// message stays in core.
 	awaits   answers
-	put      mail.Instant // stageClosing: when it was put off; 0 if it is not
-	returned bool         // it was parked until lookups had ended
-	letter   bool         // it is a report of ours, and counts in debts
-	reset    uint64       // for the hosts that it goes to, 0 for none
-	chosen   indexes      // the recipients to be tried in this round; nil: all
-	attended int          // position in Qmgr.attended, from 1 on; 0 if it is not there
+	put      mail.Instant   // stageClosing: when it was put off; 0 if it is not
+	returned bool           // it was parked until lookups had ended
+	letter   bool           // it is a report of ours, and counts in debts
+	reset    uint64         // for the hosts that it goes to, 0 for none
+	chosen   orders.Indexes // the recipients to be tried in this round; nil: all
+	attended int            // position in Qmgr.attended, from 1 on; 0 if it is not there
 }
 
 // reading is the recipients that are on their way from the spool into entries.
@@ -88,21 +89,21 @@ type postponed struct {
 	aside     bool // some of those that wait because of one, or of a warm-up, were left as they are
 }
 
-// orders is what operators want done with a message, and what that has left behind.
-type orders struct {
-	order  order
-	reason string // why, for orderHold and orderCorrupt
+// ordering is what operators want done with a message, and what that has left behind.
+type ordering struct {
+	order  orders.Order
+	reason string // why, for orders.Hold and orders.Corrupt
 	left   bool   // recipients were left untried because of it
 	// settling is what operators want done with some of its recipients: it is recorded at
 	// the end of the round, before anything else.
-	settling settling
+	settling orders.Settling
 	// splits and reroutes are those of settling from the end of the round until the change that makes
 	// them.
 	splits   []mail.Split
 	reroutes []mail.Reroute
 	// again is what operators have ordered too late for this round: it is carried out once
 	// the message has left the core.
-	again wish
+	again orders.Wish
 }
 
 // A stage is how far a message has come in core.
@@ -137,20 +138,6 @@ const (
 	awaitsRoute                      // Routed
 	awaitsChange                     // Changed
 	awaitsReport                     // Reported
-)
-
-// An order is an operator's wish about one message.
-type order uint8
-
-const (
-	orderNone order = iota
-	orderHold
-	orderDrop
-	orderRelease
-	orderRetry
-	orderSettle  // the round ends, so that some recipients can be given up
-	orderReturn  // not an operator's: the deadline has passed, and what is left is given up
-	orderCorrupt // not an operator's: the message is damaged
 )
 
 func (m *message) await(a answers) {

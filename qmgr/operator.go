@@ -4,44 +4,45 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // orderAll carries out an operator's order for messages wherever they are.
-func (q *Qmgr) orderAll(ids []mail.QueueID, o order, reason string) {
+func (q *Qmgr) orderAll(ids []mail.QueueID, o orders.Order, reason string) {
 	for _, id := range ids {
 		q.orderOne(id, o, reason)
 	}
 }
 
-func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
+func (q *Qmgr) orderOne(id mail.QueueID, o orders.Order, reason string) {
 	m := q.messages[id]
 	switch {
 	case m == nil:
 		q.orderResting(id, o, reason)
 	case m.callout != nil:
-		if o == orderHold || o == orderDrop {
+		if o == orders.Hold || o == orders.Drop {
 			q.giveUp(m)
 		}
 	case m.stage == stageClosing:
 		// It leaves with what was decided; then the order finds it at rest.
-		m.again.add(o, reason)
-	case m.order == orderCorrupt && o != orderDrop:
+		m.again.Add(o, reason)
+	case m.order == orders.Corrupt && o != orders.Drop:
 		// Recipients that could not be read are not known to be left: only the
 		// corrupt area keeps them.
-		m.again.add(o, reason)
-	case o == orderHold || o == orderDrop:
-		m.order, m.reason, m.again = o, reason, wish{}
+		m.again.Add(o, reason)
+	case o == orders.Hold || o == orders.Drop:
+		m.order, m.reason, m.again = o, reason, orders.Wish{}
 		q.withdraw(m)
 		q.attend(m)
-	case o == orderRelease && (m.stage == stageOpening || m.place.Area == mail.AreaHold):
+	case o == orders.Release && (m.stage == stageOpening || m.place.Area == mail.AreaHold):
 		// It is, or may be, held: it is opened for its report, or because of a retry.
-		m.again.add(o, reason)
-	case m.order == orderHold:
-		m.again.add(o, reason) // it is on its way to the hold area
-	case o == orderRetry && (m.forReport() || m.chosen != nil && m.stage == stageRunning):
-		m.again.add(o, reason)
-	case o == orderRetry:
+		m.again.Add(o, reason)
+	case m.order == orders.Hold:
+		m.again.Add(o, reason) // it is on its way to the hold area
+	case o == orders.Retry && (m.forReport() || m.chosen != nil && m.stage == stageRunning):
+		m.again.Add(o, reason)
+	case o == orders.Retry:
 		if m.stage == stageOpening && m.from != intake.FromDebt {
 			q.comesFrom(m, intake.FromRetry)
 			m.reset, m.chosen = q.conns.ResetRetries(), nil
@@ -50,132 +51,61 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 	}
 }
 
-// A wish is what operators want done with a message once the change that is under
-// way for it, or the last one of its round, is durable. The zero wish is for
-// nothing.
-type wish struct {
-	settling settling // first, some recipients are given up
-	order    order    // orderHold, orderDrop or orderRelease: the last one counts
-	reason   string   // why, for orderHold
-	retry    bool     // and then it is tried
-	chosen   indexes  // otherwise, these recipients are
-	lapse    bool     // the change under way removes it from the hold area
-	report   bool     // its sender receives a report, though other recipients wait
-}
-
-// add adds an order to those given before. Hold and drop make void what was to
-// happen before them; a release leaves a message where it can be tried.
-func (w *wish) add(o order, reason string) {
-	if o == orderRetry {
-		w.retry = true
-		return
-	}
-	chosen := w.chosen
-	if o != orderRelease {
-		chosen = nil
-	}
-	*w = wish{settling: w.settling, order: o, reason: reason, retry: w.retry && o == orderRelease, chosen: chosen, lapse: w.lapse, report: w.report}
-}
-
-// choose has some recipients tried.
-func (w *wish) choose(some indexes) { w.chosen = w.chosen.with(some) }
-
-// empty reports whether nothing is wished.
-func (w *wish) empty() bool {
-	return w.settling.empty() && w.order == orderNone && !w.retry && len(w.chosen) == 0 && !w.report
-}
-
-// A pendingWish will be carried out before the Step goes on.
-type pendingWish struct {
-	id mail.QueueID
-	wish
-}
-
-// wish has advanceAll carry out what was wished for a message that is at rest now.
-func (q *Qmgr) wish(id mail.QueueID, w wish) {
-	if !w.empty() {
-		q.wishes = append(q.wishes, pendingWish{id, w})
-	}
-}
-
 // fulfillAll carries out what was wished for messages that are at rest now.
 func (q *Qmgr) fulfillAll() {
-	for len(q.wishes) > 0 {
-		w := q.wishes[0]
-		q.wishes = q.wishes[1:]
-		q.fulfill(w.id, w.wish)
+	for id, w, ok := q.orders.Next(); ok; id, w, ok = q.orders.Next() {
+		q.fulfill(id, w)
 	}
 }
 
 // fulfill carries out what was wished for a message that is at rest now.
-func (q *Qmgr) fulfill(id mail.QueueID, w wish) {
-	q.settleOne(id, w.settling)
-	if w.order != orderNone {
-		q.orderOne(id, w.order, w.reason)
+func (q *Qmgr) fulfill(id mail.QueueID, w orders.Wish) {
+	q.settleOne(id, w.Settling)
+	if w.Order != orders.None {
+		q.orderOne(id, w.Order, w.Reason)
 	}
 	switch {
-	case w.retry:
-		q.orderOne(id, orderRetry, "")
-	case len(w.chosen) > 0:
-		q.retrySome(id, w.chosen)
+	case w.Retry:
+		q.orderOne(id, orders.Retry, "")
+	case len(w.Chosen) > 0:
+		q.retrySome(id, w.Chosen)
 	}
-	if w.report {
+	if w.Report {
 		q.debts.Owe(id)
 	}
 }
 
 // orderResting carries out an order for a message that is not in core.
-func (q *Qmgr) orderResting(id mail.QueueID, o order, reason string) {
+func (q *Qmgr) orderResting(id mail.QueueID, o orders.Order, reason string) {
 	q.admission.Name(id)
-	if w, busy := q.moving[id]; busy { // at most one change at a time
-		w.add(o, reason)
-		q.moving[id] = w
+	if q.orders.Then(id, func(w *orders.Wish) { w.Add(o, reason) }) {
 		return
 	}
-	if o == orderRetry {
+	if o == orders.Retry {
 		q.admission.Retry(id)
 		return
 	}
-	q.moving[id] = wish{}
-	q.emit(Change{q.restingChange(id, o, reason)})
-}
-
-func (q *Qmgr) restingChange(id mail.QueueID, o order, reason string) mail.Change {
-	c := mail.Change{ID: id, At: q.now, Reason: reason}
-	switch o {
-	case orderHold:
-		c.Op = mail.ChangeHold
-	case orderDrop:
-		c.Op = mail.ChangeRemove
+	q.orders.Begin(id, orders.Wish{})
+	if o == orders.Drop {
 		q.emit(Note{Kind: NoteDropped, ID: id, Text: reason})
-	default:
-		c.Op, c.Due = mail.ChangeRelease, q.now
 	}
-	return c
+	q.emit(Change{orders.Change(id, o, reason, q.now)})
 }
 
 // moved takes the answer to the change of a resting message.
 func (q *Qmgr) moved(c mail.Changed) {
-	next, ok := q.moving[c.ID]
-	if !ok {
+	switch q.orders.Moved(c.ID, c.Place) {
+	case orders.EndUnknown:
 		q.duplicate(c.ID, "changed")
 		return
-	}
-	delete(q.moving, c.ID)
-	if next.lapse {
-		q.lapses.underWay--
-	}
-	if c.Place.Area == mail.AreaNone { // nothing is left to carry a wish out for
-		if next.lapse {
-			q.emit(Note{Kind: NoteExpired, ID: c.ID, Text: lapsed})
-		}
-		return
-	}
-	if next.lapse && c.Place.Area == mail.AreaDeferred {
+	case orders.EndRemoved:
+		q.emit(Note{Kind: NoteExpired, ID: c.ID, Text: lapsed})
+	case orders.EndReleased:
 		q.emit(Note{Kind: NoteReleased, ID: c.ID})
 	}
-	q.admission.Appeared(c.ID, c.Place)
-	q.wish(c.ID, next.at(c.Place))
+	if c.Place.Area != mail.AreaNone {
+		q.admission.Appeared(c.ID, c.Place)
+	}
 }
 
 // withdraw takes back everything of a message that has not been started. Its

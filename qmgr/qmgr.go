@@ -16,6 +16,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
@@ -52,7 +53,6 @@ type step struct {
 	started  int        // of what Config.ActionsPerStep counts
 	leftover bool       // something is left to do at once
 	attended []*message // something has happened to them, and advance has not looked; nil where one has left
-	wishes   []pendingWish
 }
 
 // incoming is how mail comes into core (package intake), and what clients ask about
@@ -63,7 +63,6 @@ type incoming struct {
 	recipients intake.Recipients
 	lookups    intake.Lookups
 	desk       *callout.Desk
-	lapses     lapses
 	warmups    warmup.Scan
 }
 
@@ -71,9 +70,8 @@ type incoming struct {
 type core struct {
 	messages map[mail.QueueID]*message
 	flows    *flows.Registry
-	serial   uint64                   // of the message admitted last
-	moving   map[mail.QueueID]wish    // operators' changes of messages that are not in core, and what is wished after each
-	chosen   map[mail.QueueID]indexes // recipients to be tried of messages that Admission.RetrySome has named
+	serial   uint64 // of the message admitted last
+	orders   *orders.Book
 	debts    *debts.Book
 	texts    texts.Store
 
@@ -131,7 +129,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	q := &Qmgr{cfg: cfg, rng: prng.New(seed)}
 	q.incoming = incoming{admission: intake.NewAdmission(), lookups: intake.NewLookups(), desk: callout.New(cfg.desk())}
 	q.core = core{messages: make(map[mail.QueueID]*message),
-		moving: make(map[mail.QueueID]wish), chosen: make(map[mail.QueueID]indexes), debts: debts.New()}
+		orders: orders.New(), debts: debts.New()}
 	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery)}
 	q.constraints = constraints{shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
@@ -221,23 +219,23 @@ func (q *Qmgr) handle(ev Event) {
 	case Reported:
 		q.reported(ev)
 	case Hold:
-		q.orderAll(ev.IDs, orderHold, ev.Reason)
+		q.orderAll(ev.IDs, orders.Hold, ev.Reason)
 	case Release:
-		q.orderAll(ev.IDs, orderRelease, "")
+		q.orderAll(ev.IDs, orders.Release, "")
 	case Drop:
-		q.orderAll(ev.IDs, orderDrop, "")
+		q.orderAll(ev.IDs, orders.Drop, "")
 	case Settle:
 		if len(ev.Outcomes) == 0 {
 			q.reportOn(ev.ID)
 		} else {
-			q.settleOne(ev.ID, settling{outcomes: ev.Outcomes, last: ev.Last})
+			q.settleOne(ev.ID, orders.Settling{Outcomes: ev.Outcomes, Last: ev.Last})
 		}
 	case Split:
 		q.splitOne(ev)
 	case SetRoute:
 		q.setRoute(ev)
 	case Retry:
-		q.orderAll(ev.IDs, orderRetry, "")
+		q.orderAll(ev.IDs, orders.Retry, "")
 	case RetryAll:
 		q.retryTriedSince(0)
 	case AgentReady:

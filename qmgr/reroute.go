@@ -6,6 +6,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 )
 
 // The queue in which mail waits follows from its route, of which the demand on connections is a part. When
@@ -37,7 +38,7 @@ func (q *Qmgr) reroute() {
 // routeAgain asks anew where the waiting recipients of a message go; when the
 // answers have come that are outstanding, for they may be old. A lookup that they wait for is one of the old nexthop.
 func (q *Qmgr) routeAgain(m *message) {
-	if m.callout != nil || m.stage != stageRunning || m.order != orderNone {
+	if m.callout != nil || m.stage != stageRunning || m.order != orders.None {
 		return
 	}
 	if m.outdated = m.awaits&(awaitsRead|awaitsRoute) != 0; m.outdated {

@@ -5,6 +5,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
@@ -31,7 +32,7 @@ func (q *Qmgr) unattend(m *message) {
 // advanceAll does what is next for all messages to which something has happened, and
 // carries out what was wished for those that have come to rest.
 func (q *Qmgr) advanceAll() {
-	if len(q.attended)+len(q.wishes) > 0 {
+	if len(q.attended)+q.orders.Wishes() > 0 {
 		q.advanceEach()
 	}
 }
@@ -67,7 +68,7 @@ func (q *Qmgr) advance(m *message) {
 	if m.awaits&(awaitsChange|awaitsReport) != 0 {
 		return
 	}
-	running := m.Entries > 0 || m.awaits != 0 || m.routing.Len() > 0 || m.More && m.order == orderNone
+	running := m.Entries > 0 || m.awaits != 0 || m.routing.Len() > 0 || m.More && m.order == orders.None
 	switch {
 	case m.overdue == overdueDue && q.sayOverdue(m):
 	case !running:
@@ -94,11 +95,11 @@ func (q *Qmgr) endRound(m *message) {
 	switch {
 	case len(m.splits)+len(m.reroutes) > 0: // before an order for all of it, which was not for these
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
-	case m.order == orderDrop:
+	case m.order == orders.Drop:
 		q.close(m, mail.Change{Op: mail.ChangeRemove}, NoteDropped, m.reason)
-	case m.order == orderCorrupt:
+	case m.order == orders.Corrupt:
 		q.close(m, mail.Change{Op: mail.ChangeCorrupt, Reason: m.reason}, NoteCorrupt, m.reason)
-	case m.order == orderReturn && m.anyLeft() && !m.doubt:
+	case m.order == orders.Return && m.anyLeft() && !m.doubt:
 		q.returnRest(m)
 	case m.owed && q.reportable(m): // before the report is made, so that it is in it
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
@@ -108,10 +109,10 @@ func (q *Qmgr) endRound(m *message) {
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.debts && q.reportable(m) && !m.unreported && q.parkable(m):
 		q.park(m)
-	case (m.order == orderSettle || m.triedSome() && !q.untouched(m)) && (m.left || m.More || m.forReport() && m.retry):
+	case (m.order == orders.Settle || m.triedSome() && !q.untouched(m)) && (m.left || m.More || m.forReport() && m.retry):
 		// It stays where it is, and the scans find it there if it is its time. Retry means
 		// that it could not be opened.
-		m.again.report = m.debts && q.reportable(m) && !m.unreported
+		m.again.Report = m.debts && q.reportable(m) && !m.unreported
 		if m.triedSome() && !m.changed && !m.retry && len(m.outcomes) == 0 {
 			q.rest(m) // they got the mail, or were given up, before their turn
 			return
@@ -121,13 +122,13 @@ func (q *Qmgr) endRound(m *message) {
 			return
 		}
 		if m.chosen == nil {
-			m.again.retry = m.again.retry || m.from == intake.FromRetry || m.from == intake.FromFlush
-		} else if m.order == orderSettle {
-			m.again.choose(m.chosen)
+			m.again.Retry = m.again.Retry || m.from == intake.FromRetry || m.from == intake.FromFlush
+		} else if m.order == orders.Settle {
+			m.again.Choose(m.chosen)
 		}
 		m.become(stageClosing)
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
-	case m.order == orderHold && (m.left || m.retry || m.More):
+	case m.order == orders.Hold && (m.left || m.retry || m.More):
 		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: m.reason}, NoteHeld, m.reason)
 	case m.doubt:
 		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: UnknownReason}, NoteHeld, UnknownReason)
@@ -248,7 +249,7 @@ func (q *Qmgr) changed(c mail.Changed) {
 func (q *Qmgr) leave(m *message) {
 	q.admission.Appeared(m.ID, m.place)
 	if f := q.admission.Flush(); m.place.Area == mail.AreaDeferred && m.put > 0 && m.put < f.Asked && m.put >= f.Since {
-		m.again.add(orderRetry, "")
+		m.again.Add(orders.Retry, "")
 	}
 	q.forget(m)
 }
@@ -256,7 +257,7 @@ func (q *Qmgr) leave(m *message) {
 // vanished deals with a message that was taken out of the spool while
 // it was in core: nothing more is started for it.
 func (q *Qmgr) vanished(m *message) {
-	m.order, m.reason = orderDrop, "it is not in the spool any more"
+	m.order, m.reason = orders.Drop, "it is not in the spool any more"
 	m.EndRead()
 	q.withdraw(m)
 	q.attend(m)
@@ -308,7 +309,7 @@ func (q *Qmgr) broken(ev Broken) {
 		q.attend(m)
 	case TroubleCorrupt:
 		q.withdraw(m)
-		m.order, m.reason = orderCorrupt, ev.Text
+		m.order, m.reason = orders.Corrupt, ev.Text
 		q.attend(m)
 	default:
 		assert.Unreachable("message %v is broken because of %d", ev.ID, ev.Why)

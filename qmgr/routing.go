@@ -9,6 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/stock"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -25,7 +26,7 @@ type bound struct {
 // takeBatch takes recipients that were read and asks where they go.
 func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
 	m.next = b.Next
-	if m.order != orderNone {
+	if m.order != orders.None {
 		m.SetMore(b.More, m.Unread)
 		m.left = m.left || b.More || len(b.Recipients) > 0
 		return
@@ -66,7 +67,7 @@ func (q *Qmgr) routed(ev Routed) {
 		return
 	}
 	assert.That(len(ev.Routes) == len(m.unrouted), "%d routes for %d recipients of %v", len(ev.Routes), len(m.unrouted), m.ID)
-	if m.order != orderNone {
+	if m.order != orders.None {
 		m.Unbound -= len(m.unrouted)
 		q.hold(m, -len(m.unrouted))
 		m.unrouted, m.left = stock.Emptied(m.unrouted), true
@@ -337,7 +338,7 @@ func (q *Qmgr) read(m *message) bool {
 		n = q.readInTurn()
 	}
 	n = min(n, q.mayHave(m)-m.InCore)
-	if !m.More || n < 1 || m.awaits&(awaitsRead|awaitsRoute) != 0 || m.order != orderNone || q.halt {
+	if !m.More || n < 1 || m.awaits&(awaitsRead|awaitsRoute) != 0 || m.order != orders.None || q.halt {
 		return false
 	}
 	m.await(awaitsRead)

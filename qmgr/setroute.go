@@ -6,6 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 )
 
 // An operator can have recipients go where the configuration would not send them: through another
@@ -19,28 +20,6 @@ import (
 // is for the chosen recipients alone, and if it does not settle them the message is due when it
 // would have been, or earlier. A round for all, as after a Retry, was considered. It would ask the hosts of
 // the others again for each order, and after a hundred orders about a hundred domains a hundred times.
-
-// indexes are recipients of one message, sorted, each once. An empty list is nil.
-type indexes []uint32
-
-// with returns the recipients of two lists.
-func (x indexes) with(y indexes) indexes {
-	if len(y) == 0 {
-		return x
-	}
-	return sorted(slices.Concat(x, y))
-}
-
-// sorted makes indexes of a list, which it changes.
-func sorted(list []uint32) indexes {
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-func (x indexes) has(index uint32) bool {
-	_, found := slices.BinarySearch(x, index)
-	return found
-}
 
 // setRoute has some recipients of a message go elsewhere, wherever it is.
 func (q *Qmgr) setRoute(ev SetRoute) {
@@ -56,57 +35,23 @@ func (q *Qmgr) setRoute(ev SetRoute) {
 		}
 		r.To = &to
 	}
-	q.settleOne(ev.ID, settling{reroutes: []mail.Reroute{r}})
-}
-
-// rerouted returns the recipients that go elsewhere.
-func (s *settling) rerouted() (list indexes) {
-	for _, r := range s.reroutes {
-		list = append(list, r.Recipients...)
-	}
-	return sorted(list)
-}
-
-// at returns what is left of a wish for a message that rests at a place: recipients are tried only
-// where mail is tried.
-func (w wish) at(p mail.Place) wish {
-	if p.Area != mail.AreaIncoming && p.Area != mail.AreaDeferred {
-		w.chosen = nil
-	}
-	return w
+	q.settleOne(ev.ID, orders.Settling{Reroutes: []mail.Reroute{r}})
 }
 
 // retryOf has a message tried, or some of its recipients, as a candidate demands.
-func (w *wish) retryOf(c *intake.Candidate, chosen indexes) {
+func retryOf(w *orders.Wish, c *intake.Candidate, chosen orders.Indexes) {
 	if c.Some {
-		w.choose(chosen)
+		w.Choose(chosen)
 		return
 	}
-	w.add(orderRetry, "")
+	w.Add(orders.Retry, "")
 }
 
 // retrySome has some recipients of a message at rest tried as soon as there is room in core.
-func (q *Qmgr) retrySome(id mail.QueueID, some indexes) {
-	if w, busy := q.moving[id]; busy {
-		w.choose(some)
-		q.moving[id] = w
-		return
-	}
-	if _, named := q.chosen[id]; !named {
+func (q *Qmgr) retrySome(id mail.QueueID, some orders.Indexes) {
+	if !q.orders.Then(id, func(w *orders.Wish) { w.Choose(some) }) && !q.orders.Choose(id, some) {
 		q.admission.RetrySome(id)
 	}
-	q.chosen[id] = q.chosen[id].with(some)
-}
-
-// takeChosen returns the recipients of a candidate that are to be tried, nil for all.
-func (q *Qmgr) takeChosen(c *intake.Candidate) indexes {
-	if !c.Some {
-		return nil
-	}
-	some := q.chosen[c.ID]
-	assert.That(len(some) > 0, "no recipients of %v are chosen", c.ID)
-	delete(q.chosen, c.ID)
-	return some
 }
 
 // chosenOf returns the part of a batch that is to be tried in this round.
@@ -116,7 +61,7 @@ func (q *Qmgr) chosenOf(m *message, b mail.RecipientBatch) mail.RecipientBatch {
 	}
 	var some []mail.Recipient
 	for _, r := range b.Recipients {
-		if m.chosen.has(r.Index) {
+		if m.chosen.Has(r.Index) {
 			some = append(some, r)
 		} else {
 			m.left = true
@@ -130,7 +75,7 @@ func (q *Qmgr) chosenOf(m *message, b mail.RecipientBatch) mail.RecipientBatch {
 }
 
 // triedSome reports whether the round is for some recipients, and nothing else ends it.
-func (m *message) triedSome() bool { return m.chosen != nil && m.order == orderNone }
+func (m *message) triedSome() bool { return m.chosen != nil && m.order == orders.None }
 
 // othersDue returns when a message is due after a round for some of its recipients, who are due at an instant: not
 // later than it was for the others.
@@ -141,13 +86,9 @@ func (q *Qmgr) othersDue(m *message, due mail.Instant) mail.Instant {
 	return min(due, max(m.place.Due, q.now))
 }
 
-// checkChosen panics if it is not known of a named message which recipients are to be tried.
-func (q *Qmgr) checkChosen() {
-	named := q.admission.NamedSome()
-	assert.That(named == len(q.chosen), "recipients of %d messages are chosen, and %d are named", len(q.chosen), named)
-	for id, some := range q.chosen { //archtest:anyorder assertions
-		assert.That(len(some) > 0 && slices.IsSorted(some), "the recipients %v of %v are chosen", some, id)
-	}
+// checkOrders panics if it is not known of a named message which recipients are to be tried.
+func (q *Qmgr) checkOrders() {
+	q.orders.Check(q.admission.NamedSome())
 	for _, m := range q.messages { //archtest:anyorder assertions
 		assert.That(m.chosen == nil || m.from == intake.FromRetry, "recipients of %v are chosen, which has come from %d", m.ID, m.from)
 	}

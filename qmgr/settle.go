@@ -1,10 +1,9 @@
 package qmgr
 
 import (
-	"slices"
-
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 )
 
 // An operator's order can be for some recipients of a message. They are given up by a
@@ -27,28 +26,6 @@ import (
 // and spool, and a message would rest in two areas at once; a message of their own can be
 // listed, released and dropped like any other.
 
-// A settling is recipients to be given up, to be put into a message of their own, or to go elsewhere (setroute.go).
-type settling struct {
-	outcomes []mail.Outcome
-	splits   []mail.Split
-	reroutes []mail.Reroute
-	last     bool // no other recipient waits
-}
-
-func (s *settling) add(more settling) {
-	s.outcomes = append(s.outcomes, more.outcomes...) // its own: no other message has these
-	s.splits = append(s.splits, more.splits...)
-	s.reroutes = append(s.reroutes, more.reroutes...)
-	s.last = s.last || more.last
-}
-
-func (s *settling) empty() bool { return len(s.outcomes)+len(s.splits)+len(s.reroutes) == 0 }
-
-// owes reports whether the sender will get a report of any of them.
-func (s *settling) owes() bool {
-	return slices.ContainsFunc(s.outcomes, func(o mail.Outcome) bool { return o.Report != mail.ReportNone })
-}
-
 // splitOne has some recipients of a message held, wherever it is.
 func (q *Qmgr) splitOne(ev Split) {
 	if len(ev.Split.Recipients) == 0 {
@@ -56,29 +33,29 @@ func (q *Qmgr) splitOne(ev Split) {
 	}
 	assert.That(ev.Split.Into != 0, "recipients of %v are split off into no message", ev.ID)
 	ev.Split.Recipients = append([]uint32(nil), ev.Split.Recipients...)
-	q.settleOne(ev.ID, settling{splits: []mail.Split{ev.Split}})
+	q.settleOne(ev.ID, orders.Settling{Splits: []mail.Split{ev.Split}})
 }
 
 // settleOne carries out an order for some recipients of a message, wherever it is.
-func (q *Qmgr) settleOne(id mail.QueueID, s settling) {
-	if s.empty() {
+func (q *Qmgr) settleOne(id mail.QueueID, s orders.Settling) {
+	if s.Empty() {
 		return
 	}
-	for i := range s.outcomes {
-		o := s.outcomes[i]
+	for i := range s.Outcomes {
+		o := s.Outcomes[i]
 		assert.That(o.Result == mail.Failed, "recipient %d of %v would be given up as %v", o.Index, id, o.Result)
 	}
 	m := q.messages[id]
 	switch {
 	case m == nil:
 		q.settleResting(id, s)
-	case m.callout != nil || m.order == orderDrop:
-	case m.stage == stageClosing, m.order == orderCorrupt:
-		m.again.settling.add(s)
+	case m.callout != nil || m.order == orders.Drop:
+	case m.stage == stageClosing, m.order == orders.Corrupt:
+		m.again.Settling.Add(s)
 	default:
-		m.settling.add(s)
-		if m.order == orderNone {
-			m.order = orderSettle
+		m.settling.Add(s)
+		if m.order == orders.None {
+			m.order = orders.Settle
 			q.withdraw(m)
 		}
 		q.attend(m)
@@ -88,47 +65,34 @@ func (q *Qmgr) settleOne(id mail.QueueID, s settling) {
 // settleResting does so for a message that is not in core. If none of its recipients
 // waits after that, it is opened: it may owe a report, and has to go. If others wait, it
 // is opened for the report alone.
-func (q *Qmgr) settleResting(id mail.QueueID, s settling) {
+func (q *Qmgr) settleResting(id mail.QueueID, s orders.Settling) {
 	q.admission.Name(id)
-	if w, busy := q.moving[id]; busy {
-		w.settling.add(s)
-		q.moving[id] = w
+	if q.orders.Then(id, func(w *orders.Wish) { w.Settling.Add(s) }) {
 		return
 	}
-	w := wish{report: s.owes(), chosen: s.rerouted()}
-	if s.last {
-		w = wish{order: orderRelease, retry: true}
+	w := orders.Wish{Report: s.Owes(), Chosen: s.Rerouted()}
+	if s.Last {
+		w = orders.Wish{Order: orders.Release, Retry: true}
 	}
-	q.moving[id] = w
-	q.emit(Change{mail.Change{Op: mail.ChangeRecord, ID: id, At: q.now, Outcomes: q.dated(s.outcomes), Reroutes: s.reroutes, Splits: s.splits}})
-}
-
-// dated returns outcomes with the present where they have no time.
-func (q *Qmgr) dated(outcomes []mail.Outcome) []mail.Outcome {
-	list := append([]mail.Outcome(nil), outcomes...)
-	for i := range list {
-		if list[i].At == 0 {
-			list[i].At = q.now
-		}
-	}
-	return list
+	q.orders.Begin(id, w)
+	q.emit(Change{mail.Change{Op: mail.ChangeRecord, ID: id, At: q.now, Outcomes: s.Dated(q.now), Reroutes: s.Reroutes, Splits: s.Splits}})
 }
 
 // noteSettled adds what operators have decided to the outcomes of the round, behind
 // those of deliveries, which stand. It is not a failure of the message: one from the
 // null sender is not held because of it.
 func (q *Qmgr) noteSettled(m *message) {
-	if m.settling.last && m.order != orderHold && m.again.order == orderNone {
-		m.again.order, m.again.retry = orderRelease, true // as in settleResting
+	if m.settling.Last && m.order != orders.Hold && m.again.Order == orders.None {
+		m.again.Order, m.again.Retry = orders.Release, true // as in settleResting
 	}
-	for _, o := range q.dated(m.settling.outcomes) {
+	for _, o := range m.settling.Dated(q.now) {
 		m.outcomes = append(m.outcomes, o)
 		m.owed = m.owed || o.Report != mail.ReportNone
 	}
-	m.splits = append(m.splits, m.settling.splits...)
-	m.reroutes = append(m.reroutes, m.settling.reroutes...)
-	if m.again.order == orderNone {
-		m.again.choose(m.settling.rerouted())
+	m.splits = append(m.splits, m.settling.Splits...)
+	m.reroutes = append(m.reroutes, m.settling.Reroutes...)
+	if m.again.Order == orders.None {
+		m.again.Choose(m.settling.Rerouted())
 	}
-	m.settling = settling{}
+	m.settling = orders.Settling{}
 }

@@ -97,7 +97,7 @@ func (q *Qmgr) Peek(transport, nexthop, source, security string) (QueueView, boo
 // core or on its way there, and none in the spool waits for its time. Held
 // messages do not count, nor does one of which the host has not told yet.
 func (q *Qmgr) Idle() bool {
-	return q.mails() == 0 && q.lookups.Parked() == 0 && len(q.moving) == 0 && q.admission.Idle() && q.debts.Idle()
+	return q.mails() == 0 && q.lookups.Parked() == 0 && q.orders.Idle() && q.admission.Idle() && q.debts.Idle()
 }
 
 // InCore reports whether a message is in core: being tried, or about to be.
@@ -106,8 +106,7 @@ func (q *Qmgr) InCore(id mail.QueueID) bool { return q.messages[id] != nil }
 // Busy reports whether a message is in core, or a change of it that an operator has ordered is not durable yet. Otherwise
 // all that was ordered for it before has taken effect, and is durable.
 func (q *Qmgr) Busy(id mail.QueueID) bool {
-	_, moving := q.moving[id]
-	return moving || q.messages[id] != nil
+	return q.orders.Moving(id) || q.messages[id] != nil
 }
 
 // Flows returns those that have most waiting. It takes time in proportion to the number of

@@ -5,6 +5,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/orders"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
@@ -69,7 +70,7 @@ func (q *Qmgr) leaveAside(m *message, why mail.Reply) bool {
 // untouched reports whether nothing has become of a message at the end of its round: it
 // waits as before.
 func (q *Qmgr) untouched(m *message) bool {
-	if !m.aside || m.unreported || m.changed || len(m.outcomes) > 0 || m.order != orderNone || m.place.Area != mail.AreaDeferred {
+	if !m.aside || m.unreported || m.changed || len(m.outcomes) > 0 || m.order != orders.None || m.place.Area != mail.AreaDeferred {
 		return false
 	}
 	return m.warming && (m.place.Due == q.warmupDue() || m.place.Due <= q.now) ||
