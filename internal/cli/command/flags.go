@@ -63,6 +63,42 @@ func (v *guardedValue) Set(text string) error {
 	return v.Value.Set(text)
 }
 
+// Repetition returns the command line that repeats a command, as a shell wants it.
+func Repetition(cmd *cobra.Command) string {
+	words := strings.Fields(cmd.CommandPath())
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		value := f.Value
+		if guarded, ok := value.(*guardedValue); ok {
+			value = guarded.Value
+		}
+		switch list, many := value.(pflag.SliceValue); {
+		case many:
+			for _, text := range list.GetSlice() {
+				words = append(words, quoted("--"+f.Name+"="+text))
+			}
+		case f.Value.Type() == "bool" && f.Value.String() == "true":
+			words = append(words, "--"+f.Name)
+		default:
+			words = append(words, quoted("--"+f.Name+"="+f.Value.String()))
+		}
+	})
+	for _, arg := range cmd.Flags().Args() {
+		words = append(words, quoted(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted returns a word as a shell wants it.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=./:@,+%", r)
+	}
+	if strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}
+
 // Exclusive refuses more than one of some flags.
 func Exclusive(cmd *cobra.Command, names ...string) error {
 	var given []string

@@ -2,10 +2,15 @@ package queue
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -165,6 +170,9 @@ func (o *orderCall) run(named bool) error {
 	} else if err == nil || done.Matched > 0 {
 		o.report(&done)
 	}
+	if err != nil && !isPartial(err) && (done.Scanned > 0 || errors.Is(err, client.ErrStopped)) {
+		return o.unfinished(&done, err)
+	}
 	if err != nil {
 		if gone := missing(done.Missing); gone != nil {
 			return fmt.Errorf("%w; %w", gone, err)
@@ -229,17 +237,38 @@ func (o *orderCall) confirm(req admin.Order) (int, error) {
 	return counted.Matched, nil
 }
 
-// give gives the order, with a bar on a terminal if it takes long.
+// unfinished returns the error for an order that has ended before it was given for all messages. What was done of it
+// has been reported.
+func (o *orderCall) unfinished(done *admin.Ordered, err error) error {
+	what := fmt.Sprintf("the order ended after it had looked at %s", human.Count(done.Scanned, "message"))
+	if !errors.Is(err, client.ErrStopped) {
+		what += "; those of the last request may have been changed, too"
+	}
+	if o.dryRun {
+		what = "not all messages were counted"
+	}
+	hint := "This command continues: " + command.Repetition(o.cmd)
+	if slices.Equal(o.cmd.Flags().Args(), []string{"-"}) {
+		hint += "\nIt reads the same IDs on standard input; those that are gone are named."
+	}
+	return exit.New(exit.TempFail, fmt.Errorf("%s: %w", what, err), hint)
+}
+
+// give gives the order, with a bar on a terminal if it takes long. After a signal it ends with the request under way, so that it is
+// known what was done; a second signal ends the program.
 func (o *orderCall) give(req admin.Order) (admin.Ordered, error) {
+	until, stop := signal.NotifyContext(o.cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(until, stop)
 	stderr := o.cmd.ErrOrStderr()
 	if command.Terminal(stderr) == 0 {
-		return o.client.Order(o.cmd.Context(), o.verb, req, nil)
+		return o.client.OrderUntil(o.cmd.Context(), until.Done(), o.verb, req, nil)
 	}
 	bar := progressbar.NewOptions64(o.total(&req), progressbar.OptionSetWriter(stderr), progressbar.OptionSetDescription(o.present),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30))
 	defer func() { _ = bar.Exit() }() // the bar is only decoration
 	begin := time.Now()
-	return o.client.Order(o.cmd.Context(), o.verb, req, func(done *admin.Ordered) {
+	return o.client.OrderUntil(o.cmd.Context(), until.Done(), o.verb, req, func(done *admin.Ordered) {
 		if time.Since(begin) > time.Second { // a short order needs no bar
 			_ = bar.Set64(int64(max(done.Matched, done.Scanned)))
 		}
