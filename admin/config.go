@@ -53,7 +53,9 @@ type Config struct {
 	// Events passes on what happens to messages; nil: nothing.
 	Events *event.Hub
 
-	// Wiretap has the watchers of connections to receivers; nil: they cannot be watched.
+	// LogLevel is the level of the log; nil: it cannot be changed.
+	LogLevel LogLeveler
+	// Wiretap has the watchers of connections; nil: they cannot be watched.
 	Wiretap *wiretap.Hub
 
 	// ReplyClass returns the class of a reply (package replies), "" if there is none; nil if

@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strings"
 
@@ -47,6 +48,7 @@ const (
 	matchPart                            // a part of the text
 	matchGlob                            // literal text between stars
 	matchRegexp                          // a regular expression
+	matchNetwork                         // an address in a network
 )
 
 // A pattern matches text without regard to case, in time proportional to its length:
@@ -57,6 +59,8 @@ type pattern struct {
 	parts []string       // matchGlob: the text between the stars
 	text  string         // matchDomainOf, matchSubdomains: the domain; matchPart: the part
 	re    *regexp.Regexp // matchRegexp
+
+	network netip.Prefix // matchNetwork
 }
 
 func (p *pattern) match(text string) bool {
@@ -67,6 +71,9 @@ func (p *pattern) match(text string) bool {
 		return strings.EqualFold(mail.Address(text).Domain(), p.text)
 	case matchRegexp:
 		return p.re.MatchString(text)
+	case matchNetwork:
+		a, err := netip.ParseAddr(text)
+		return err == nil && p.network.Contains(a.Unmap().WithZone(""))
 	}
 	text = strings.ToLower(text)
 	switch p.kind {

@@ -305,8 +305,12 @@ func (s *Server) register() {
 		"No delivery starts for it until the time is over or it is resumed; deliveries under way go on. The order is on disk when it is answered."), s.suspend)
 	huma.Register(s.api, operation("resume", http.MethodPost, "/v1/suspensions/resume", "End a suspension",
 		"The mail that it kept waiting is tried at once. The order is on disk when it is answered."), s.resume)
+	huma.Register(s.api, operation("log-level", http.MethodGet, "/v1/log/level", "The level of the log, and where it comes from"), s.logLevel)
+	huma.Register(s.api, operation("set-log-level", http.MethodPost, "/v1/log/level", "Set the level of the log",
+		"It is in force at once, until the time is over, the configuration is read again, or the daemon is restarted."), s.setLogLevel)
 	huma.Register(s.api, eventsOperation(), s.events)
 	huma.Register(s.api, wiretapOperation(), s.watch)
+	huma.Register(s.api, visitOperation(), s.watchVisits)
 	huma.Register(s.api, operation("flush", http.MethodPost, "/v1/flush", "Try all deferred mail now"), s.flush)
 }
 

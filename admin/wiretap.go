@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -47,15 +49,95 @@ func (s *Server) watch(ctx context.Context, in *wiretapInput) (*huma.StreamRespo
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
+	return s.streamRecords(ctx, in.Accept, "trace smtp", func() (*wiretap.Watcher, error) {
+		return s.cfg.Wiretap.Watch(wants, in.Count, in.Lines)
+	})
+}
+
+// A VisitFilter selects sessions of clients. Conditions of different kinds must all be met, of those of one kind any.
+type VisitFilter struct {
+	Listener  []string `query:"listener,explode" maxItems:"100" doc:"The name of the listener. Here and below: * is any text, /…/ a regular expression (RE2), and case does not matter."`
+	Client    []string `query:"client,explode" maxItems:"100" doc:"The client's address, a network such as 192.0.2.0/24, or local for programs on this machine."`
+	Sender    []string `query:"sender,explode" maxItems:"100" doc:"A sender of the session, also one that was refused; @example.com is its whole domain, <> the null sender. The session is shown from a few lines before on."`
+	Recipient []string `query:"recipient,explode" maxItems:"100" doc:"A recipient of the session, also one that was refused; @example.com is its whole domain. With sender, one of a message that has both."`
+	Count     int      `query:"count" minimum:"0" maximum:"1000000" doc:"Show so many sessions; 0: all."`
+	Lines     int      `query:"lines" minimum:"0" maximum:"1000" default:"5" doc:"The number of lines of each message that are shown."`
+}
+
+type visitInput struct {
+	VisitFilter
+	Accept string `header:"Accept" doc:"With text/event-stream: as server-sent events."`
+}
+
+// parse returns a function for [wiretap.Hub.WatchVisits]. The error joins fieldErrors.
+func (f *VisitFilter) parse() (func(*wiretap.Visit) wiretap.Choice, error) {
+	listener, err1 := parsePatterns("listener", f.Listener, parseGlob)
+	client, err2 := parsePatterns("client", f.Client, parseClient)
+	sender, err3 := parsePatterns("sender", f.Sender, parseSender)
+	recipient, err4 := parsePatterns("recipient", f.Recipient, parseRecipient)
+	return func(v *wiretap.Visit) wiretap.Choice {
+		switch {
+		case !listener.match(v.Client.Listener), !client.match(v.Client.Address):
+			return wiretap.Never
+		case len(sender) > 0 && (!v.Mail || !sender.match(v.Sender)), len(recipient) > 0 && (v.Recipient == "" || !recipient.match(v.Recipient)):
+			return wiretap.NotYet
+		}
+		return wiretap.Now
+	}, errors.Join(err1, err2, err3, err4)
+}
+
+// parseClient reads the pattern of a client's address.
+func parseClient(text string) (pattern, error) {
+	if strings.EqualFold(text, "local") {
+		return newGlob(text), nil
+	}
+	if strings.Contains(text, "/") {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return pattern{}, errors.New("not a network; write one such as 192.0.2.0/24")
+		}
+		return pattern{kind: matchNetwork, network: p.Masked()}, nil
+	}
+	if strings.Contains(text, "*") {
+		return newGlob(text), nil
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return pattern{}, errors.New("write an address, a network such as 192.0.2.0/24, or local")
+	}
+	return newGlob(a.Unmap().String()), nil
+}
+
+// watchVisits streams what clients' sessions say, each line a [wiretap.Record], until the client goes.
+func (s *Server) watchVisits(ctx context.Context, in *visitInput) (*huma.StreamResponse, error) {
+	if s.cfg.Wiretap == nil {
+		return nil, huma.Error404NotFound("no sessions can be watched here")
+	}
+	meets, err := in.parse()
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	return s.streamRecords(ctx, in.Accept, "trace smtp incoming", func() (*wiretap.Watcher, error) {
+		return s.cfg.Wiretap.WatchVisits(meets, in.Count, in.Lines)
+	})
+}
+
+// streamRecords streams what a watcher sees. Who watches is logged: others' mail is looked at.
+func (s *Server) streamRecords(ctx context.Context, accept, verb string, watch func() (*wiretap.Watcher, error)) (*huma.StreamResponse, error) {
 	first := fmt.Appendf(nil, `{"time":"%s","connection":0,"host":"","direction":"-","text":"watching"}`+"\n", time.Now().Format(time.RFC3339Nano))
-	return s.streamLines(ctx, in.Accept, first, func() (*event.Buffer, func(), error) {
-		w, err := s.cfg.Wiretap.Watch(wants, in.Count, in.Lines)
+	return s.streamLines(ctx, accept, first, func() (*event.Buffer, func(), error) {
+		w, err := watch()
 		if err != nil {
 			return nil, nil, err
 		}
-		s.log.Info("order", "verb", "trace smtp", "by", orderedBy(ctx)) // others' mail is looked at
+		s.log.Info("order", "verb", verb, "by", orderedBy(ctx))
 		return w.Buffer, w.Close, nil
 	})
+}
+
+func visitOperation() huma.Operation {
+	return streamOperation("trace-smtp-incoming", "/v1/trace/smtp/incoming", "Watch what sessions of clients say",
+		"As /v1/trace/smtp, for the connections that this machine accepts; host is the client's address. Content and commands are as the session understands them. A session is shown to its end.")
 }
 
 func wiretapOperation() huma.Operation {

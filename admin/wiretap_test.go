@@ -92,3 +92,88 @@ func TestClientWatches(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Sessions of clients are chosen by each condition; those that name a sender or a recipient later are decided then. The log names who watches.
+func TestSessionsAreWatched(t *testing.T) {
+	type session struct {
+		of   wiretap.Client
+		says []string
+	}
+	sessions := []session{
+		{of: wiretap.Client{Listener: "smtp", Address: "192.0.2.1"}, says: []string{"MAIL FROM:<a@a.test>", "RCPT TO:<r@r.test>"}},         // a
+		{of: wiretap.Client{Listener: "submission", Address: "2001:db8::1"}, says: []string{"MAIL FROM:<>", "RCPT TO:<s@sub.r.test>"}},     // b
+		{of: wiretap.Client{Listener: "sendmail", Address: "local"}, says: []string{"MAIL FROM:<b@A.test>", "RSET", "RCPT TO:<r@r.test>"}}, // c
+	}
+	for query, want := range map[string]string{"": "abc", "listener=sub*": "b", "listener=smtp&listener=/^send/": "ac", "client=192.0.2.1": "a", "client=::ffff:192.0.2.1": "a",
+		"client=192.0.2.99/24": "a", "client=192.0.2.2": "", "client=2001:DB8:0::1": "b", "client=2001:db8::/32": "b", "client=LOCAL": "c", "client=192.*": "a", "client=/^[a-z]*$/": "c",
+		"sender=a@a.test": "a", "sender=@a.test": "ac", "sender=<>": "b", "recipient=r@r.test": "ac", "recipient=*r.test": "abc", "sender=@a.test&recipient=r@r.test": "a",
+		"sender=<>&client=192.0.2.1": "", "count=2": "ab"} {
+		hub := new(wiretap.Hub)
+		var log strings.Builder
+		socket, stop := serveSocket(t, admin.Config{Wiretap: hub, Logger: event.NewStrict(&log, nil, nil)})
+		got := ""
+		followPath(t, socket, "/v1/trace/smtp/incoming", query, "", `"connection":0`, func(lines *bufio.Scanner) {
+			for i, s := range sessions {
+				v := hub.Visit(s.of, nil)
+				if v == nil {
+					continue
+				}
+				for _, line := range s.says {
+					v.Command(line)
+				}
+				v.Command("NOOP " + "abc"[i:i+1])
+			}
+			stop()
+			for lines.Scan() {
+				if _, text, ok := strings.Cut(lines.Text(), `"direction":"\u003c","text":"NOOP `); ok {
+					got += text[:1]
+				}
+			}
+		})
+		if got != want {
+			t.Errorf("%s: got %q, want %q", query, got, want)
+		}
+		if !strings.Contains(log.String(), `msg=order verb="trace smtp incoming" by=`) {
+			t.Errorf("got the log %s", &log)
+		}
+	}
+	for _, query := range []string{"client=x", "client=192.0.2.0/33", "client=+", "sender=a.test", "recipient=<>", "listener=//", "count=-1", "lines=1001"} {
+		if w := serve(t, admintest.New(), admin.Config{Wiretap: new(wiretap.Hub)}).do(http.MethodGet, "/v1/trace/smtp/incoming?"+query, ""); w.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d", query, w.Code)
+		}
+	}
+	if w := serve(t, admintest.New(), admin.Config{}).do(http.MethodGet, "/v1/trace/smtp/incoming", ""); w.Code != http.StatusNotFound {
+		t.Errorf("without connections: %d", w.Code)
+	}
+}
+
+// The client passes its conditions on.
+func TestClientWatchesSessions(t *testing.T) {
+	hub := new(wiretap.Hub)
+	socket, _ := serveSocket(t, admin.Config{Wiretap: hub})
+	c := client.New(socket)
+	defer c.Close()
+	enough := errors.New("enough")
+	of := admin.VisitFilter{Listener: []string{"l"}, Client: []string{"192.0.2.1"}, Sender: []string{"a@a.test"}, Recipient: []string{"b@b.test"}, Count: 1, Lines: 2}
+	err := c.WatchVisits(t.Context(), of, func(line []byte) error {
+		if !strings.Contains(string(line), `"connection":0`) {
+			return enough
+		}
+		for _, s := range []struct{ listener, client, sender, recipient string }{{"x", "192.0.2.1", "a@a.test", "b@b.test"}, {"l", "192.0.2.2", "a@a.test", "b@b.test"},
+			{"l", "192.0.2.1", "x@a.test", "b@b.test"}, {"l", "192.0.2.1", "a@a.test", "x@b.test"}, {"l", "192.0.2.1", "a@a.test", "b@b.test"}} {
+			if v := hub.Visit(wiretap.Client{Listener: s.listener, Address: s.client}, nil); v != nil {
+				v.Command("MAIL FROM:<" + s.sender + ">")
+				v.Command("RCPT TO:<" + s.recipient + ">")
+				v.Content([]byte("1\r\n2\r\n3\r\n"))
+				v.End(s.listener + s.client + s.sender + s.recipient)
+			}
+		}
+		if hub.Visit(wiretap.Client{Listener: "l", Address: "192.0.2.1"}, nil) != nil {
+			t.Error("not one session is shown")
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		t.Error(err)
+	}
+}

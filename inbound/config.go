@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/flow"
+	"github.com/posthaste-mta/posthaste/internal/wiretap"
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
@@ -114,6 +115,8 @@ type Config struct {
 	// Quotas limit what classes, tenants and flows have waiting and send; nil does not. A
 	// message that is not classified has no limits.
 	Quotas *Quotas
+	// Wiretap has those who watch sessions; nil: they cannot be watched.
+	Wiretap *wiretap.Hub
 	// Logger gets a line for every accepted message and every refusal (info), and
 	// for connections (debug). Default: nothing is logged.
 	Logger *slog.Logger

@@ -60,6 +60,10 @@ type connection struct {
 	leaving   bool          // likewise
 	counts    *counts       // likewise: where it counts
 	countedAs netip.Addr    // likewise: the client that it counts for; not valid if it does not count
+
+	visitors int64    // those that attend has seen
+	witness  *witness // nil: nobody watches
+	ended    string   // why, for those who watch; "" if the session has not begun
 }
 
 // run is the life of the connection.
@@ -75,9 +79,15 @@ func (c *connection) run(ctx context.Context) {
 			c.output = c.server.outputs.Get().(*outputBuffer)
 			c.out = c.output[:0]
 		}
+		if c.server.cfg.Wiretap.Visitors() != c.visitors {
+			c.attend()
+		}
 		n, out, request := c.session.Step(c.input.waiting(), c.out)
 		c.input.took(n)
 		c.out = out
+		if c.witness != nil {
+			c.witness.replies(out)
+		}
 		if n > 0 && !c.session.Discards() {
 			c.patience.consumed()
 		}
@@ -148,6 +158,9 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 	case *server.Close:
 		c.flush()
 		c.debug("disconnect", "reason", r.Reason.String())
+		if c.ended == "" {
+			c.ended = r.Reason.String()
+		}
 		return true
 	}
 	return false
@@ -471,11 +484,13 @@ func (c *connection) read(w server.Waiting) {
 		case n > 0 && keepsUp:
 			return
 		case n == 0 && !isTimeout(err):
-			c.session.Interrupt(mail.Reply{}) // the client is gone
+			c.ended = "the client has closed it"
+			c.session.Interrupt(mail.Reply{})
 			return
 		case n == 0 && !c.dismissal(w).IsZero():
 		case !keepsUp || !c.patience.lasts(now, w, phase):
 			c.server.counters.timeouts.Add(1)
+			c.ended = "timeout"
 			c.server.refusals.note(slog.LevelInfo, "timeout", c.name(), phase.String(), "waiting", w.String(), "phase", phase.String())
 			c.session.Interrupt(c.goodbye(4, 2, "Error: timeout exceeded"))
 			return
@@ -525,6 +540,9 @@ func (c *connection) flush() (ok bool) {
 		c.server.outputs.Put(c.output)
 	}
 	c.output, c.out = nil, nil
+	if c.witness != nil {
+		c.witness.shown = 0
+	}
 	return ok
 }
 
@@ -592,6 +610,9 @@ func (c *connection) end() {
 		c.abort()
 	}
 	c.forgetClient("")
+	if c.witness != nil {
+		c.witness.visit.End(c.ended)
+	}
 }
 
 func (c *connection) shutdown() mail.Reply { return c.goodbye(3, 2, "Service shutting down") }

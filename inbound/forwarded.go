@@ -96,6 +96,7 @@ func (c *connection) rename(addr netip.Addr) verdict {
 func (c *connection) open() {
 	c.session = server.New(&c.terms.cfg.Session, c.peer())
 	c.origin = c.newFlow()
+	c.attend()
 }
 
 // newFlow describes the client to the rules that classify messages.
@@ -147,6 +148,8 @@ func (c *connection) identify(f *smtp.Forwarded) {
 	c.origin = c.newFlow()
 	c.debug("client named by XCLIENT", "by", c.from.String(), "name", f.Name, "helo", f.Helo, "proto", f.Proto)
 	c.session.Identified(c.peer())
+	c.note("XCLIENT: the client is " + c.name())
+	c.visitors = -1 // they are asked again, by the new address
 }
 
 // forwarded returns what XFORWARD said of the client, for the log; nothing without.

@@ -99,6 +99,7 @@ func (c *connection) encrypt(conn *tls.Conn) {
 	c.input = newEncryptedInput(conn, &c.server.inputs)
 	state := conn.ConnectionState()
 	c.security = server.Security{Version: versionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite)}
+	c.note(c.security.Version + " " + c.security.Cipher)
 	c.debug("TLS", "version", c.security.Version, "cipher", c.security.Cipher, "sni", state.ServerName, "resumed", state.DidResume)
 }
 
@@ -112,6 +113,7 @@ func (c *connection) noteHandshake(err error) {
 	if errors.As(err, &garbage) {
 		why = "the client does not speak TLS"
 	}
+	c.note("TLS handshake failed: " + why)
 	c.server.refusals.note(slog.LevelInfo, "TLS handshake failed", c.name(), why, "listener", c.terms.Name, "reason", why)
 }
 

@@ -149,6 +149,7 @@ func (c *connection) authenticate(ctx context.Context, r *server.Authenticate) {
 		c.server.logins.succeeded(c.guesser(), user)
 		c.logIn(user, r.Mechanism.String())
 		c.origin = c.newFlow()
+		c.note("authenticated as " + user)
 		c.debug("authenticated", "user", user, "mechanism", r.Mechanism.String())
 		c.session.Authenticated(user)
 	}

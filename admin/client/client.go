@@ -251,6 +251,18 @@ func (c *Client) Resume(ctx context.Context, o admin.ResumeOrder) (admin.Suspens
 	return done, c.post(ctx, "/v1/suspensions/resume", o, &done)
 }
 
+// LogLevel returns the level of the log.
+func (c *Client) LogLevel(ctx context.Context) (admin.LogLevel, error) {
+	var level admin.LogLevel
+	return level, c.get(ctx, "/v1/log/level", nil, &level)
+}
+
+// SetLogLevel sets the level of the log, and returns it.
+func (c *Client) SetLogLevel(ctx context.Context, o admin.LogLevelOrder) (admin.LogLevel, error) {
+	var level admin.LogLevel
+	return level, c.post(ctx, "/v1/log/level", o, &level)
+}
+
 // A Query selects the messages of a list.
 type Query struct {
 	admin.Filter
@@ -353,6 +365,13 @@ func (c *Client) Watch(ctx context.Context, of admin.WiretapFilter, visit func(l
 	values := url.Values{"count": {strconv.Itoa(of.Count)}, "lines": {strconv.Itoa(of.Lines)}}
 	addLists(values, map[string][]string{"site": of.Site, "host": of.Host, "source": of.Source, "transport": of.Transport})
 	return c.follow(ctx, "/v1/trace/smtp", values, visit)
+}
+
+// WatchVisits calls visit with each line of what clients' sessions say that meet a filter; otherwise it is as Watch.
+func (c *Client) WatchVisits(ctx context.Context, of admin.VisitFilter, visit func(line []byte) error) error {
+	values := url.Values{"count": {strconv.Itoa(of.Count)}, "lines": {strconv.Itoa(of.Lines)}}
+	addLists(values, map[string][]string{"listener": of.Listener, "client": of.Client, "sender": of.Sender, "recipient": of.Recipient})
+	return c.follow(ctx, "/v1/trace/smtp/incoming", values, visit)
 }
 
 // streamLineMax is the length of the longest line of a stream.

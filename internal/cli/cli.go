@@ -69,6 +69,7 @@ func commands() []*cobra.Command {
 		service.NewCommand(),
 		configuration.NewCommand(),
 		configuration.NewReloadCommand(),
+		configuration.NewLogCommand(),
 		queue.NewCommand(),
 		queue.NewExplainCommand(),
 		queue.NewEventsCommand(),

@@ -88,6 +88,7 @@ type Daemon struct {
 	live       *live.Sampler
 	events     *event.Hub // of log
 	wiretap    wiretap.Hub
+	level      *logLevel
 	monitor    monitor
 	monitorLns []net.Listener // metrics_listen
 	counters   struct {       // of what a reload replaces
@@ -110,7 +111,7 @@ type Daemon struct {
 // Options are the arguments of a daemon besides its configuration.
 type Options struct {
 	Log        *slog.Logger
-	Level      *slog.LevelVar // the lowest level that Log writes, which a reload changes; nil: it stays
+	Level      *slog.LevelVar // the lowest level that Log writes, which reloads and operators change; nil: one that nothing obeys
 	Version    string
 	Listeners  []net.Listener // instead of those in the configuration (systemd); none: those
 	Machine    machine.Limits // the limits of this process
@@ -129,6 +130,14 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	d := &Daemon{events: events, log: o.Log, options: o, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{},
 		quotas: inbound.NewQuotas(cfg.Quotas()), signer: newSigner(o.Log, cfg.DKIM.Concurrency)}
 	d.monitor.d = d
+	if d.options.Level == nil {
+		d.options.Level = new(slog.LevelVar)
+		d.options.Level.Set(cfg.Log.Level)
+	}
+	d.level = &logLevel{level: d.options.Level, log: o.Log, configured: cfg.Log.Level, where: func() string {
+		_, origin, _ := d.inForce().Where("log.level")
+		return origin
+	}}
 	d.settled.add(cfg)
 	d.sts = newSTSFinder(cfg, &d.options, d.agents)
 	d.certification = newCertification()
@@ -243,7 +252,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	}
 	d.live = newSampler(d)
 	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, Live: d.live, Jobs: d.driver.Jobs, Monitoring: d.monitor.handler(cfg.Config), Events: d.events, Wiretap: &d.wiretap, ReplyClass: d.replies.class, Configuration: &reloads{d}, Suspender: suspender{d.driver}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, Live: d.live, Jobs: d.driver.Jobs, Monitoring: d.monitor.handler(cfg.Config), Events: d.events, Wiretap: &d.wiretap, LogLevel: d.level, ReplyClass: d.replies.class, Configuration: &reloads{d}, Suspender: suspender{d.driver}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	if err != nil {
 		return err
 	}
@@ -253,7 +262,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	in := cfg.Inbound()
 	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver, d.feedback}, routing.flows, d.quotas
 	in.Edits, in.Milters = routing.edits, routing.milters
-	in.Auth.Users, in.Flusher = routing.users, d.flusher
+	in.Auth.Users, in.Flusher, in.Wiretap = routing.users, d.flusher, &d.wiretap
 	d.inbound, err = inbound.New(in, &intake{d.spool, d.signer, d.policy, &d.verp, d.driver.Arrived}, d.policy, d.driver)
 	return err
 }
@@ -565,6 +574,7 @@ func (d *Daemon) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
+	d.level.close()
 	for _, ln := range d.intake {
 		ln.Close()
 	}

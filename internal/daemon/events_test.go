@@ -43,8 +43,11 @@ func TestEventsAreFollowed(t *testing.T) {
 	wire := followed(t, func(ctx context.Context, s command.Streams) error {
 		return command.Execute(ctx, queue.NewTraceSMTPCommand(), []string{"--site", "*", "--lines", "1", "--queue-directory", dir}, s)
 	})
+	inward := followed(t, func(ctx context.Context, s command.Streams) error {
+		return command.Execute(ctx, queue.NewTraceSMTPCommand(), []string{"--recipient", "a@d.test", "--client", "127.0.0.0/8", "--lines", "1", "--queue-directory", dir}, s)
+	})
 	r.until("those who follow", func() bool {
-		return all.count(`"msg":"subscribed"`) == 1 && some.count("subscribed") == 1 && r.d.wiretap.Watched()
+		return all.count(`"msg":"subscribed"`) == 1 && some.count("subscribed") == 1 && r.d.wiretap.Watched() && r.d.wiretap.Visitors() != 0
 	})
 	r.feed(letter(key(1), "a@d.test"))
 	r.settled()
@@ -54,6 +57,13 @@ func TestEventsAreFollowed(t *testing.T) {
 	r.until("the conversation", func() bool {
 		return wire.count("> MAIL FROM:<") == 1 && wire.count("> RCPT TO:<a@d.test>") == 1 && wire.count("- ", " octets of content") == 1 && wire.count("< 220 ") == 1
 	})
+	r.until("the client's conversation", func() bool {
+		return inward.count("> 220 ") == 1 && inward.count("< RCPT TO:<a@d.test>") == 1 && inward.count("- ", " octets of content") == 1 && inward.count("> 250 2.0.0 Ok: queued as ") == 1
+	})
+	out := new(transcript)
+	if err := command.Execute(t.Context(), queue.NewTraceSMTPCommand(), []string{"--site", "x", "--listener", "y", "--queue-directory", dir}, command.Streams{In: strings.NewReader(""), Out: out, Err: out}); err == nil || !strings.Contains(err.Error(), "--site is for connections to receivers") {
+		t.Errorf("conditions of both directions: %v", err)
+	}
 	box.refuse(sink.AtMail, sink.RefuseForNow)
 	r.feed(letter(key(2), "b@d.test"))
 	r.waiting("mail that is put off", census{mail.AreaDeferred: 1})

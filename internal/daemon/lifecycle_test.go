@@ -197,7 +197,7 @@ func TestReload(t *testing.T) {
 		t.Error("the log says that smtpd_banner needs a restart although it is as the daemon started with it")
 	}
 	level := new(slog.LevelVar)
-	r.d.options.Level = level
+	r.d.level.level = level
 	if _, err := r.d.reload(configure(t, dir, "log.level = \"warn\"\n"+routes("d.test", second.address, "waits.test", second.address))); err != nil || level.Level() != slog.LevelWarn {
 		t.Errorf("the level of the log after a reload: %v, %v", level.Level(), err)
 	}

@@ -121,9 +121,7 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 		return nil, err
 	}
 	d.tokens.Store(programs)
-	if d.options.Level != nil {
-		d.options.Level.Set(cfg.Log.Level)
-	}
+	d.level.configure(cfg.Log.Level)
 	d.intake = intake
 	d.certificates.set.Store(set)
 	d.certification.configure(certification)

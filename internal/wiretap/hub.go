@@ -1,6 +1,7 @@
 package wiretap
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -16,7 +17,7 @@ const WatchersMax = 8
 // ErrTooMany is the error of Watch while there are WatchersMax others.
 var ErrTooMany = errors.New("too many programs watch connections")
 
-// A Connection is what a Watcher chooses by.
+// A Connection is what a Watcher of connections to receivers chooses by.
 type Connection struct {
 	Transport string
 	Nexthop   string
@@ -26,28 +27,36 @@ type Connection struct {
 
 // A Hub has the Watchers. A nil Hub and the zero Hub have none. It is safe for concurrent use.
 type Hub struct {
-	watched  atomic.Bool
+	watched  atomic.Bool  // somebody watches connections to receivers
+	visited  atomic.Int64 // see Visitors
 	taps     atomic.Int64 // numbers of taps
+	changes  int64        // of the watchers of clients' sessions
 	mu       sync.Mutex
 	watchers []*Watcher
 }
 
-// Watched reports whether there are Watchers.
+// Watched reports whether there are Watchers of connections to receivers.
 func (h *Hub) Watched() bool { return h != nil && h.watched.Load() }
 
 // A Watcher receives the lines of the connections that it wants.
 type Watcher struct {
 	*event.Buffer
 	hub   *Hub
-	wants func(Connection) bool
-	lines int // of a content that it wants
-	left  int // connections that it takes on; negative: no limit. Under the hub's mu
+	wants func(Connection) bool // nil: no connections to receivers
+	meets func(*Visit) Choice   // nil: no sessions of clients
+	lines int                   // of a content that it wants
+	left  int                   // connections that it takes on; negative: no limit. Under the hub's mu
 	ended atomic.Bool
 }
 
 // Watch returns a Watcher of connections for which wants is true, at most count of them unless that is 0, with so many lines of each content.
 // It must be closed.
 func (h *Hub) Watch(wants func(Connection) bool, count, lines int) (*Watcher, error) {
+	return h.add(&Watcher{wants: wants}, count, lines)
+}
+
+// add adds a Watcher.
+func (h *Hub) add(w *Watcher, count, lines int) (*Watcher, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.watchers) >= WatchersMax {
@@ -56,10 +65,21 @@ func (h *Hub) Watch(wants func(Connection) bool, count, lines int) (*Watcher, er
 	if count == 0 {
 		count = -1
 	}
-	w := &Watcher{Buffer: event.NewBuffer(), hub: h, wants: wants, lines: lines, left: count}
+	w.Buffer, w.hub, w.lines, w.left = event.NewBuffer(), h, lines, count
 	h.watchers = append(h.watchers, w)
-	h.watched.Store(true)
+	h.changed()
 	return w, nil
+}
+
+// changed notes who watches what.
+func (h *Hub) changed() {
+	h.changes++
+	h.watched.Store(slices.ContainsFunc(h.watchers, func(w *Watcher) bool { return w.wants != nil }))
+	if slices.ContainsFunc(h.watchers, func(w *Watcher) bool { return w.meets != nil }) {
+		h.visited.Store(h.changes)
+	} else {
+		h.visited.Store(0)
+	}
 }
 
 // Close ends the Watcher.
@@ -68,7 +88,7 @@ func (w *Watcher) Close() {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	w.hub.watchers = slices.DeleteFunc(w.hub.watchers, func(other *Watcher) bool { return other == w })
-	w.hub.watched.Store(len(w.hub.watchers) > 0)
+	w.hub.changed()
 }
 
 // Open returns a Tap for a connection between two commands, nil if no watcher wants it. owed is the number of replies that
@@ -78,7 +98,7 @@ func (h *Hub) Open(of Connection, owed int, redact func(string) string) *Tap {
 	defer h.mu.Unlock()
 	t := &Tap{host: of.Host, owed: owed, redact: redact}
 	for _, w := range h.watchers {
-		if w.left == 0 || !w.wants(of) {
+		if w.wants == nil || w.left == 0 || !w.wants(of) {
 			continue
 		}
 		w.left--
@@ -97,8 +117,17 @@ func (h *Hub) Open(of Connection, owed int, redact func(string) string) *Tap {
 type Record struct {
 	Time       time.Time `json:"time"`
 	Connection int64     `json:"connection"` // a number of its own
-	Host       string    `json:"host"`
-	// Direction is ">" for what is sent, "<" for what is received, "-" for a note, and "." for the end of the connection.
+	Host       string    `json:"host"`       // the other end: a receiver's, or a client's address
+	// Direction is ">" for what this machine sends, "<" for what it receives, "-" for a note, and "." for the end of the connection.
 	Direction string `json:"direction"`
 	Text      string `json:"text"`
+}
+
+// line returns the record as a line of JSON.
+func (r *Record) line() []byte {
+	line, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // there is none of texts
+	}
+	return append(line, '\n')
 }

@@ -2,7 +2,6 @@ package wiretap
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,9 +11,11 @@ import (
 // Limits of what is shown of a line.
 const (
 	lineMax = 1000 // octets that are shown of one
-	hidden  = "[hidden]"
 	cut     = " …" // in place of the rest of a line
 )
+
+// Hidden stands for what is a secret.
+const Hidden = "[hidden]"
 
 // A phase is what the client sends.
 type phase uint8
@@ -121,7 +122,7 @@ func (t *Tap) Sent(octets []byte) {
 // command shows a command, or a response within an exchange.
 func (t *Tap) command(line string) {
 	if t.auth {
-		t.show(">", hidden)
+		t.show(">", Hidden)
 		t.owed++
 		return
 	}
@@ -138,7 +139,7 @@ func (t *Tap) command(line string) {
 			line += " " + words[1]
 		}
 		if len(words) > 2 {
-			line += " " + hidden
+			line += " " + Hidden
 		}
 	case t.last == "BDAT" && len(words) > 1:
 		if n, err := strconv.ParseInt(words[1], 10, 64); err == nil && n > 0 {
@@ -190,10 +191,10 @@ func (t *Tap) reply(line string) {
 	final := len(line) < 4 || line[3] != '-'
 	challenge := t.auth && t.authAfter == 0 && strings.HasPrefix(line, "334")
 	if challenge && len(line) > 4 {
-		line = line[:4] + hidden
+		line = line[:4] + Hidden
 	}
 	if t.redact != nil && strings.HasSuffix(line, cut) { // there may be a part of a secret before it
-		line = line[:min(len(line), len("250 "))] + hidden
+		line = line[:min(len(line), len("250 "))] + Hidden
 	}
 	t.show("<", line)
 	if !final {
@@ -221,11 +222,7 @@ func (t *Tap) show(direction, text string) {
 	if t.redact != nil {
 		text = t.redact(text)
 	}
-	line, err := json.Marshal(&Record{time.Now(), t.number, t.host, direction, text})
-	if err != nil {
-		panic(err) // there is none of texts
-	}
-	line = append(line, '\n')
+	line := (&Record{time.Now(), t.number, t.host, direction, text}).line()
 	for _, w := range t.to {
 		if !w.ended.Load() {
 			w.Add(line)

@@ -178,7 +178,7 @@ func TestWhatIsShown(t *testing.T) {
 // A long line is cut, and takes no more memory than is shown of it. What is left of a reply could end in a part of a secret.
 func TestLongLines(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
-	for said, want := range map[string]string{"> NOOP " + long: "> NOOP " + long[:lineMax-3] + cut, "< 250 " + long + "sesame": "< 250 " + hidden} {
+	for said, want := range map[string]string{"> NOOP " + long: "> NOOP " + long[:lineMax-3] + cut, "< 250 " + long + "sesame": "< 250 " + Hidden} {
 		if got := play(t, 4096, 2, said); got != want+"\n. the connection has ended\n" {
 			t.Errorf("%d octets are shown: %.80q", len(got), got)
 		}

@@ -166,6 +166,7 @@ func (s *Session) readResponse(in []byte) (n int, w Waiting, more bool) {
 	case i < 0 && len(in) < exchangeLineMax:
 		return 0, ForLine, false
 	case i < 0:
+		s.testify(Concealed)
 		s.exchange = exchange{refused: true}
 		s.state, s.skip = atOverlong, skip{inExchange: true}
 		return 0, 0, true
@@ -173,6 +174,7 @@ func (s *Session) readResponse(in []byte) (n int, w Waiting, more bool) {
 	line := in[:i+1]
 	defer clear(line) // it may have a password, and the host's buffer is used again
 	s.command = []byte("AUTH " + s.exchange.mechanism.String())
+	s.testify(Concealed)
 	text, framed := s.frame(line)
 	switch {
 	case !framed:

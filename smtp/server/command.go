@@ -45,6 +45,7 @@ func (s *Session) readCommand(in []byte) (n int, w Waiting, more bool) {
 	}
 	if in[0] == tlsHandshake {
 		// Binary data follows, which may contain no LF for a long time.
+		s.testify("(a TLS handshake)")
 		s.refuseAndEnd(reply(521, 5, 2, "This port speaks plain SMTP"), ReasonProtocol)
 		return 0, 0, true
 	}
@@ -58,9 +59,11 @@ func (s *Session) readCommand(in []byte) (n int, w Waiting, more bool) {
 	}
 	s.command = in[:commandShown]
 	if verb, _ := smtp.ParseCommand(s.command); verb == smtp.VerbBDAT {
+		s.testify(string(s.command))
 		s.lostCount()
 		return 0, 0, true
 	}
+	s.testify("(overlong line)")
 	s.state, s.skip = atOverlong, skip{}
 	return 0, 0, true
 }
@@ -106,9 +109,11 @@ func (s *Session) obey(line []byte, behind bool) {
 	s.command = bytes.TrimRight(line, "\r\n")
 	text, framed := s.frame(line)
 	verb, arg := smtp.ParseCommand(text)
-	if s.conceal(verb) {
+	hidden := s.conceal(verb)
+	if hidden {
 		defer clear(line) // the host's buffer is used again
 	}
+	s.testifyCommand(hidden, arg)
 	switch {
 	case !framed && verb == smtp.VerbBDAT:
 		s.lostCount()

@@ -85,6 +85,9 @@ func (s *Session) readContent(in []byte) (n int, more bool) {
 	}
 	octets, n, end := s.body.unstuff.Next(in)
 	s.body.ended = end
+	if s.witness != nil {
+		s.witness.Content(s.out, octets)
+	}
 	s.pass("DATA", octets)
 	return n, true
 }
@@ -155,6 +158,9 @@ func (s *Session) readChunk(in []byte) (n int, more bool) {
 	}
 	n = int(min(int64(len(in)), c.left))
 	c.left -= int64(n)
+	if s.witness != nil {
+		s.witness.Content(s.out, in[:n])
+	}
 	if c.refusal.IsZero() {
 		s.pass("BDAT", in[:n])
 	}

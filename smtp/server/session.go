@@ -33,6 +33,7 @@ type Session struct {
 	out     []byte // during Step only
 	command []byte // the command line being executed; during Step only
 	noted   bool   // Early was returned
+	witness Witness
 }
 
 // A state is the kind of input that the session expects.
