@@ -24,48 +24,10 @@ const (
 	ScanHeld     = intake.ScanHeld
 )
 
-// mails is the number of messages in core that are mail.
-func (q *Qmgr) mails() int { return len(q.messages) - q.desk.InCore() }
-
-// hasRoom reports whether one more message may come into core.
-func (q *Qmgr) hasRoom() bool {
-	if q.mails() >= q.cfg.ActiveLimit {
-		return false
-	}
-	return !q.roundRobin() || q.cfg.AsPostfix || q.recipients.InCore() < q.cfg.RecipientLimit
-}
-
-// free is for how many more messages there is room in core.
-func (q *Qmgr) free() int {
-	if !q.hasRoom() {
-		return 0
-	}
-	return q.cfg.ActiveLimit - q.mails()
-}
-
-// roomFor reports whether one more message of a scan may come into core. A
-// quarter of the room is for new mail alone, so that a backlog that becomes due at
-// once delays new mail by its share of the deliveries, not by its length. Where
-// several buckets share the core, retries have three quarters however much new mail
-// waits: that mail may belong to another sender, and these may be the few messages
-// of a sender that has no others.
-func (q *Qmgr) roomFor(s Scan) bool {
-	if s == ScanIncoming || q.cfg.AsPostfix {
-		return q.hasRoom()
-	}
-	const part = 4
-	mails := q.mails()
-	if q.admission.Shared() {
-		mails = q.retries
-	}
-	return q.hasRoom() && mails < q.cfg.ActiveLimit-q.cfg.ActiveLimit/part &&
-		(!q.roundRobin() || q.recipients.InCore() < q.cfg.RecipientLimit-q.cfg.RecipientLimit/part)
-}
-
 // Behind reports whether new mail waits in the spool because the core is full: delivery has
 // fallen behind, and intake should be slowed down. It is not because one bucket has its part
 // of the core: that is no reason to slow others down.
-func (q *Qmgr) Behind() bool { return q.admission.Waiting() && !q.hasRoom() }
+func (q *Qmgr) Behind() bool { return q.admission.Waiting() && !q.room.Any() }
 
 // arrived admits a message at once if nothing older waits; else the scan will
 // find it.
@@ -79,7 +41,7 @@ func (q *Qmgr) arrived(a mail.Arrival) {
 		q.admission.Appeared(id, a.Place)
 		return
 	}
-	free := q.free()
+	free := q.room.Free()
 	if q.halt {
 		free = 0
 	}
@@ -97,17 +59,17 @@ func (q *Qmgr) admit() {
 	if q.admission.Due(ScanDeferred, q.now) {
 		q.admission.Look(ScanDeferred, q.now)
 	}
-	for q.admission.HasAny() && q.hasRoom() && q.started < q.cfg.ActionsPerStep {
+	for q.admission.HasAny() && q.room.Any() && q.started < q.cfg.ActionsPerStep {
 		if !q.openOne() {
 			break
 		}
 	}
-	if q.hasRoom() && q.started >= q.cfg.ActionsPerStep {
+	if q.room.Any() && q.started >= q.cfg.ActionsPerStep {
 		q.leftover = true
 	}
 	for s := range ScanHeld {
 		// Where buckets share the core, each has something found for its turn.
-		for q.admission.MayFetch(s) && (q.roomFor(s) || q.admission.Shared()) {
+		for q.admission.MayFetch(s) && (q.room.For(s, q.admission.Shared()) || q.admission.Shared()) {
 			q.fetch(s)
 		}
 	}
@@ -117,10 +79,10 @@ func (q *Qmgr) admit() {
 func (q *Qmgr) openOne() bool {
 	for range ScanHeld { // the scans before it
 		s := q.admission.Turn()
-		if !q.roomFor(s) {
+		if !q.room.For(s, q.admission.Shared()) {
 			continue
 		}
-		for c, ok := q.admission.Take(s, q.free()); ok; c, ok = q.admission.Take(s, q.free()) {
+		for c, ok := q.admission.Take(s, q.room.Free()); ok; c, ok = q.admission.Take(s, q.room.Free()) {
 			var chosen orders.Indexes // nil: all
 			if c.Some {
 				chosen = q.orders.TakeChosen(c.ID)
@@ -144,7 +106,7 @@ func (q *Qmgr) openOne() bool {
 func (q *Qmgr) open(id mail.QueueID, from intake.Origin) *message {
 	m := q.newMessage(id, from)
 	m.await(awaitsOpen)
-	q.emit(Open{ID: id, Max: q.firstRead(m)})
+	q.emit(Open{ID: id, Max: q.room.FirstRead(&m.Message)})
 	return m
 }
 
@@ -212,7 +174,8 @@ func (q *Qmgr) newMessage(id mail.QueueID, from intake.Origin) *message {
 	q.serial++
 	m.serial = q.serial
 	m.ID, m.Owner, m.Queued = id, m, q.now
-	q.comesFrom(m, from)
+	m.from = from
+	q.room.Comes(from)
 	m.Own, m.Limit = q.cfg.RecipientMinimum, q.cfg.RecipientMinimum
 	switch from {
 	case intake.FromFlush:
@@ -224,16 +187,6 @@ func (q *Qmgr) newMessage(id mail.QueueID, from intake.Origin) *message {
 	}
 	q.messages[id] = m
 	return m
-}
-
-// comesFrom sets how a message has come into core.
-func (q *Qmgr) comesFrom(m *message, from intake.Origin) {
-	if m.from.Line() == intake.LineRetries {
-		q.retries--
-	}
-	if m.from = from; from.Line() == intake.LineRetries {
-		q.retries++
-	}
 }
 
 // opened takes a message that was asked for, unless it is not wanted any more.
@@ -294,7 +247,7 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 		q.debts.LetterComes()
 	}
 	q.awaitDeadline(m)
-	q.takeBatch(m, cut(batch, q.firstRead(m)))
+	q.takeBatch(m, cut(batch, q.room.FirstRead(&m.Message)))
 	q.attend(m)
 }
 
@@ -311,7 +264,7 @@ func (q *Qmgr) forget(m *message) {
 	if m.from == intake.FromDebt {
 		q.debts.Collected()
 	}
-	q.comesFrom(m, intake.FromIncoming)
+	q.room.Leaves(m.from)
 	if m.account != nil {
 		q.admission.Leave(m.account)
 	}

@@ -14,10 +14,8 @@ import (
 // Mail that waits for a destination of which nothing gets on (conns.Site.Stuck) would
 // fill the core, and then no other mail comes in: 200,000 messages for a hundred dead
 // hosts did that, until each host had been given up, and again whenever one was tried
-// anew. So while less than half of the core is free, such a destination may have no
-// more entries waiting than an eighth of the messages for which there is still room,
-// and always one. With a hundred such destinations a thirteenth of the core is left for
-// others. What is more is deferred with the words of the host that failed last.
+// anew. So while less than half of the core is free, such a destination has a part of what is free
+// (intake.Room). What is more is deferred with the words of the host that failed last.
 //
 // It is the same dynamic threshold as for connections (package conns). It takes
 // nothing from destinations that are slow but get on, nor from any while half of the
@@ -34,9 +32,6 @@ import (
 // lookups.
 
 const (
-	stuckPart = 8
-	// stuckFree is the part of the core that destinations which are stuck leave alone.
-	stuckFree = 2
 	// stuckPause is the shortest time for which mail is put off because its destination
 	// is stuck. Mail for dead hosts that fills the core over and over again is read and
 	// written once each time, until the hosts have been given up.
@@ -53,14 +48,8 @@ const StuckPrefix = mail.StuckPrefix
 
 // mayWait reports whether one more entry may wait for a destination.
 func (q *Qmgr) mayWait(d *queue) bool {
-	return d.site == nil || !d.site.Stuck() || q.scarce() <= 0 || d.Waiting <= q.unused()/stuckPart
+	return d.site == nil || !d.site.Stuck() || q.room.MayWait(d.Waiting)
 }
-
-// unused is for how many more messages there is room in core.
-func (q *Qmgr) unused() int { return max(q.cfg.ActiveLimit-q.mails(), 0) }
-
-// scarce is the number of messages that would have to leave for half of core to be free.
-func (q *Qmgr) scarce() int { return q.cfg.ActiveLimit/stuckFree - q.unused() }
 
 // relieve puts off what waits for destinations that have become stuck and is too
 // much: the newest of it.
@@ -71,9 +60,7 @@ func (q *Qmgr) relieve() {
 		if !s.Stuck() || !d.ready() {
 			continue
 		}
-		// What leaves makes room, of which the destination has its part again.
-		most := 1 + (q.unused()+leaving+d.Waiting)/(stuckPart+1)
-		most = max(most, d.Waiting-max(q.scarce()-leaving, 0))
+		most := q.room.MayStay(d.Waiting, leaving)
 		d.pin()
 		n := d.Waiting
 		for e := range d.Newest(n - most) {
@@ -108,7 +95,7 @@ func (d *queue) stuckReason() mail.Reply {
 func (q *Qmgr) relieveLookups() {
 	q.ageLookups()
 	leaving := 0 // what is put off leaves when that is recorded
-	for n := min(q.lookups.Stalled(), crowdAtOnce); n > 0 && q.scarce() > leaving && q.lookups.Stalled() > (q.unused()+leaving)/stuckPart; n-- {
+	for n := min(q.lookups.Stalled(), crowdAtOnce); n > 0 && q.room.TooMany(q.lookups.Stalled(), leaving); n-- {
 		leaving += q.makeWay(messageOf(q.lookups.RotateStalled().Message()))
 	}
 }
@@ -144,7 +131,7 @@ func (q *Qmgr) putOffStalled(m *message) {
 // unpark opens parked messages whose lookups have ended.
 func (q *Qmgr) unpark() {
 	for l, scan := range []Scan{intake.LineNew: ScanIncoming, intake.LineRetries: ScanDeferred} {
-		for line := intake.Line(l); q.lookups.Returning(line) && !q.halt && q.roomFor(scan) && q.mayStart(); {
+		for line := intake.Line(l); q.lookups.Returning(line) && !q.halt && q.room.For(scan, q.admission.Shared()) && q.mayStart(); {
 			id, from := q.lookups.Return(line)
 			if !q.rests(id) {
 				continue // an operator's change of it is under way, after which it is found again

@@ -57,7 +57,7 @@ func (q *Qmgr) park(m *message) {
 func (q *Qmgr) settleDebts() {
 	d := q.debts
 	q.reportRunning()
-	for d.HasOrdered() && !q.halt && q.hasRoom() && q.mayReport() && q.mayStart() {
+	for d.HasOrdered() && !q.halt && q.room.Any() && q.mayReport() && q.mayStart() {
 		id := d.NextOrdered()
 		if q.orders.Then(id, func(w *orders.Wish) { w.Report = true }) {
 			continue
@@ -66,7 +66,7 @@ func (q *Qmgr) settleDebts() {
 			q.openOwing(id).order = orders.Settle
 		}
 	}
-	for d.HasParked() && !q.halt && q.hasRoom() && q.mayReport() && q.mayStart() {
+	for d.HasParked() && !q.halt && q.room.Any() && q.mayReport() && q.mayStart() {
 		id := d.NextParked()
 		if !q.rests(id) {
 			continue // it is in core or being changed, and still owes the report
@@ -98,7 +98,7 @@ func (q *Qmgr) debtsWake() mail.Instant {
 	if q.halt {
 		return mail.Never
 	}
-	return q.debts.Wake(q.hasRoom())
+	return q.debts.Wake(q.room.Any())
 }
 
 // checkDebts panics if debts are counted wrongly.

@@ -31,7 +31,7 @@ func (q *Qmgr) Dump(o DumpOptions) string {
 		o.Name = mail.QueueID.String
 	}
 	d := dumper{DumpOptions: o}
-	d.line("  [now %d msgs=%d rcpts=%d queues=%d]", q.now.Seconds(), len(q.messages), q.recipients.InCore(), q.queues)
+	d.line("  [now %d msgs=%d rcpts=%d queues=%d]", q.now.Seconds(), len(q.messages), q.room.Recipients.InCore(), q.queues)
 	for t := range q.ring.All() {
 		d.transport(t)
 	}

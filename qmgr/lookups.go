@@ -33,7 +33,7 @@ func (q *Qmgr) startLookups() {
 // ageLookups has lookups that take long give their slots back, and gives up those that
 // take too long.
 func (q *Qmgr) ageLookups() {
-	for l := q.lookups.Age(q.now, q.scarce()); l != nil; l = q.lookups.Age(q.now, q.scarce()) {
+	for l := q.lookups.Age(q.now, q.room.Scarce()); l != nil; l = q.lookups.Age(q.now, q.room.Scarce()) {
 		q.endLookup(l, q.lookups.Abandon(l))
 	}
 }

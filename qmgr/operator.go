@@ -44,7 +44,9 @@ func (q *Qmgr) orderOne(id mail.QueueID, o orders.Order, reason string) {
 		m.again.Add(o, reason)
 	case o == orders.Retry:
 		if m.stage == stageOpening && m.from != intake.FromDebt {
-			q.comesFrom(m, intake.FromRetry)
+			q.room.Leaves(m.from)
+			m.from = intake.FromRetry
+			q.room.Comes(m.from)
 			m.reset, m.chosen = q.conns.ResetRetries(), nil
 		}
 		q.reviveFor(m)

@@ -39,7 +39,9 @@ func (q *Qmgr) delivered(ev Delivered) {
 		q.putBack(ev.Entry, e, untried)
 	}
 	q.finish(e)
-	q.refillInTurn(m)
+	if q.room.Low() {
+		q.read(m)
+	}
 	q.attend(m)
 }
 

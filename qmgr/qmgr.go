@@ -58,12 +58,11 @@ type step struct {
 // incoming is how mail comes into core (package intake), and what clients ask about
 // recipients (package callout).
 type incoming struct {
-	admission  *intake.Admission
-	retries    int // messages in core that were deferred
-	recipients intake.Recipients
-	lookups    intake.Lookups
-	desk       *callout.Desk
-	warmups    warmup.Scan
+	admission *intake.Admission
+	room      intake.Room
+	lookups   intake.Lookups
+	desk      *callout.Desk
+	warmups   warmup.Scan
 }
 
 // core is the messages in core, and what will be done with some that are not.
@@ -283,7 +282,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	}
 	wake = min(wake, q.measured.Next(), q.suspended.Next(), q.sources.Next(), q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
 	if !q.halt {
-		wake = min(wake, q.deadlineWake(), q.warmupWake(), q.resumeWake(), q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
+		wake = min(wake, q.deadlineWake(), q.warmupWake(), q.resumeWake(), q.lookups.Wake(q.room.Scarce()), q.debtsWake(), q.admission.Wake(q.room.For(ScanDeferred, q.admission.Shared())))
 	}
 	return wake, wake != mail.Never
 }

@@ -285,7 +285,7 @@ func (q *Qmgr) broken(ev Broken) {
 	opening := m.answered(awaitsOpen)
 	if m.answered(awaitsRead) {
 		m.Reading = false
-		q.recipients.Reserve(&m.Message, 0)
+		q.room.Reserve(&m.Message, 0)
 	}
 	if m.answered(awaitsReport) {
 		q.debts.Answered()

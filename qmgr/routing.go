@@ -268,7 +268,7 @@ func (q *Qmgr) compareAddress(a, b bound) int {
 	if c := compareFold(dx, dy); c != 0 {
 		return c
 	}
-	if q.roundRobin() {
+	if q.cfg.readsInTurn() {
 		return compareFold(string(x), string(y))
 	}
 	return cmp.Compare(x, y)
@@ -305,25 +305,13 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 	a.Done()
 }
 
-// firstRead is the number of recipients to read of a message that comes into core.
-func (q *Qmgr) firstRead(m *message) int {
-	if q.roundRobin() {
-		return min(q.readInTurn(), q.mayHave(m))
-	}
-	return min(max(q.cfg.RecipientLimit-q.recipients.InCore(), m.Own), readMax, q.mayHave(m))
-}
-
-// readMax bounds one read, so that it does not hold up the rest (Postfix has
-// the same number).
-const readMax = 5000
-
 // refill asks for more recipients of a message if none is in core, and between
 // two looks of the selection if enough of them fit.
 func (q *Qmgr) refill(m *message) {
 	switch {
 	case m.InCore == 0:
 		q.read(m)
-	case q.cfg.AsPostfix, q.roundRobin():
+	case q.cfg.AsPostfix, q.cfg.readsInTurn():
 	default:
 		if m.WorthReading(q.now) {
 			q.read(m)
@@ -333,19 +321,13 @@ func (q *Qmgr) refill(m *message) {
 
 // read asks for as many recipients as fit, and reports whether it did.
 func (q *Qmgr) read(m *message) bool {
-	n := min(m.Limit-m.InCore, readMax)
-	if q.roundRobin() {
-		n = q.readInTurn()
-	}
-	n = min(n, q.mayHave(m)-m.InCore)
+	n := q.room.NextRead(&m.Message)
 	if !m.More || n < 1 || m.awaits&(awaitsRead|awaitsRoute) != 0 || m.order != orders.None || q.halt {
 		return false
 	}
 	m.await(awaitsRead)
 	m.Reading = true
-	if !q.cfg.AsPostfix {
-		q.recipients.Reserve(&m.Message, n)
-	}
+	q.room.Reserve(&m.Message, n)
 	q.emit(Read{ID: m.ID, From: m.next, Max: n})
 	return true
 }
@@ -359,7 +341,7 @@ func (q *Qmgr) recipientsRead(ev Recipients) {
 	m.Reading = false
 	if !q.cfg.AsPostfix {
 		ev.Batch = cut(ev.Batch, m.Reserved)
-		q.recipients.Reserve(&m.Message, 0)
+		q.room.Reserve(&m.Message, 0)
 	}
 	q.takeBatch(m, ev.Batch)
 	q.update(m)

@@ -13,7 +13,7 @@ import (
 // transport, those with the most waiting entries; 0 means none. It takes time
 // in proportion to the number of destinations.
 func (q *Qmgr) View(maxQueues int) View {
-	v := View{Now: q.now, Messages: q.mails(), Recipients: q.recipients.InCore(), Busy: len(q.busy), Named: q.admission.Named(),
+	v := View{Now: q.now, Messages: q.room.Mails(), Recipients: q.room.Recipients.InCore(), Busy: len(q.busy), Named: q.admission.Named(),
 		Lookups: q.lookupsView(), Callouts: q.desk.View(), Behind: q.Behind(), Halted: q.halt, Counts: q.counts,
 		Offline: q.conns.Offline(), Closings: q.conns.Closings()}
 	v.Mixed, _ = q.conns.Mixed()
@@ -97,7 +97,7 @@ func (q *Qmgr) Peek(transport, nexthop, source, security string) (QueueView, boo
 // core or on its way there, and none in the spool waits for its time. Held
 // messages do not count, nor does one of which the host has not told yet.
 func (q *Qmgr) Idle() bool {
-	return q.mails() == 0 && q.lookups.Parked() == 0 && q.orders.Idle() && q.admission.Idle() && q.debts.Idle()
+	return q.room.Mails() == 0 && q.lookups.Parked() == 0 && q.orders.Idle() && q.admission.Idle() && q.debts.Idle()
 }
 
 // InCore reports whether a message is in core: being tried, or about to be.

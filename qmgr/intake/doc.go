@@ -1,5 +1,5 @@
 // Package intake is how mail comes into core: which messages are opened next
-// (Admission), how many of their recipients may be in core (Recipients), and which of
+// (Admission), for how much of it there is room (Room, Recipients), and which of
 // their routes are looked up next (Lookups). It does no I/O and reads no clock; package
 // qmgr, its only caller, turns what it says into actions, and brings it the answers.
 //
@@ -34,7 +34,7 @@
 //
 //	origin.go, admission.go     how messages are found
 //	scan.go, account.go         buckets: what is searched, whose turn it is, who has room
-//	recipients.go               how many recipients there may be
+//	room.go, recipients.go      how many messages and recipients there may be
 //	lookups.go, slow.go         which lookups begin, and what becomes of long ones
 //	silence.go, parked.go       names that do not answer, and mail that waits for them
 //	check.go                    the invariants of lookups
