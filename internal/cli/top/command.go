@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"strings"
@@ -81,17 +82,23 @@ func watch(ctx context.Context, c *client.Client, interval time.Duration, out *o
 	return run(ctx, newModel(ctx, c, interval), out)
 }
 
-// run runs the program on a terminal. Whatever ends it, the terminal is restored: bubbletea does so after a panic. A signal ends it as
+// run runs the program on a terminal. Whatever ends it, the terminal is restored, also after a panic (guard). A signal ends it as
 // the key q does; with its context, or by its own handling of SIGINT, bubbletea would close the terminal while it is still read. A
 // terminal that is closed sends SIGHUP.
 func run(ctx context.Context, m tea.Model, out *os.File) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
-	p := tea.NewProgram(m, tea.WithoutSignalHandler(), tea.WithOutput(out), tea.WithFPS(framesPerSecond))
+	var p *tea.Program
+	g := newGuard(m, func() { p.Quit() })
+	p = tea.NewProgram(g, tea.WithoutSignalHandler(), tea.WithOutput(out), tea.WithFPS(framesPerSecond))
 	defer context.AfterFunc(ctx, p.Quit)()
 	_, err := p.Run()
+	bug := g.bug.Load()
+	if bug != nil {
+		fmt.Fprintln(os.Stderr, *bug)
+	}
 	switch {
-	case errors.Is(err, tea.ErrProgramPanic):
+	case bug != nil, errors.Is(err, tea.ErrProgramPanic):
 		return exit.New(exit.Software, errors.New("a bug has ended posthaste top; the text above says where"), "Please report it.")
 	case errors.Is(err, tea.ErrInterrupted), ctx.Err() != nil:
 		return nil

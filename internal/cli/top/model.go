@@ -218,7 +218,7 @@ func (m *model) View() tea.View {
 // screen returns the lines of the screen, as many as it has.
 func (m *model) screen() []string {
 	if m.width < widthMin || m.height < heightMin {
-		return []string{fit(fmt.Sprintf("The terminal is too small: %d×%d, and %d×%d are needed. q quits.", m.width, m.height, widthMin, heightMin), m.width)}
+		return m.small()
 	}
 	foot := m.foot()
 	lines := m.head(m.width)
@@ -239,6 +239,18 @@ func (m *model) screen() []string {
 		lines = append(lines, "")
 	}
 	return append(lines[:room], foot...)
+}
+
+// small is the screen of a terminal that is too small: what counts most comes first, and the queue if there is room.
+func (m *model) small() []string {
+	lines := human.Wrap(fmt.Sprintf("Terminal too small: %d×%d, needs %d×%d. q quits.", m.width, m.height, widthMin, heightMin), max(m.width, 1))
+	if s := m.reading.sample.Totals.Spool; s != nil {
+		lines = append(lines, human.Wrap(fmt.Sprintf("%s incoming, %s deferred, %s held", human.Number(s.Incoming), human.Number(s.Deferred), human.Number(s.Hold)), max(m.width, 1))...)
+	}
+	for i := range lines {
+		lines[i] = fit(lines[i], m.width)
+	}
+	return lines[:min(len(lines), max(m.height, 1))]
 }
 
 // emptyText says why a list has no rows.

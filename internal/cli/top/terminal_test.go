@@ -43,11 +43,14 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// panicking is a model with a bug, in a command of its own goroutine or in Update.
-type panicking struct{}
+// panicking is a model with a bug, in a command of its own goroutine, in Update or in View.
+type panicking struct{ view bool }
 
 func (p panicking) Init() tea.Cmd { return nil }
 func (p panicking) View() tea.View {
+	if p.view {
+		panic("bug in View")
+	}
 	v := tea.NewView("ready to fail")
 	v.AltScreen = true
 	return v
@@ -59,6 +62,9 @@ func (p panicking) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.KeyPressMsg:
 		if msg.String() == "C" {
 			return p, guarded(func() tea.Msg { panic("bug in a command") })
+		}
+		if msg.String() == "V" {
+			return panicking{view: true}, nil
 		}
 		panic("bug in Update")
 	}
@@ -268,6 +274,8 @@ func TestSizes(t *testing.T) {
 	}
 	x.resize(30, 8)
 	x.has("too small")
+	x.resize(20, 5)
+	x.has("Terminal too small:", "20×5, needs 40×12. q", "quits.", "deferred")
 	x.resize(80, 24)
 	x.has("[1 Sites 3]", "q quit")
 	x.press("q")
@@ -406,9 +414,8 @@ func TestEnds(t *testing.T) {
 		x.cmd.Process.Signal(s)
 		x.ends(0)
 	}
-	for key, text := range map[string]string{"C": "bug in a command", "u": "bug in Update"} {
-		// After a panic bubbletea closes the terminal while it may still be read. The race detector would say so on the screen.
-		x := openTerminal(t, 120, 60, nil, []string{programVariable + "=panic", "GORACE=report_bugs=0 exitcode=0"})
+	for key, text := range map[string]string{"C": "bug in a command", "u": "bug in Update", "V": "bug in View"} {
+		x := openTerminal(t, 120, 60, nil, []string{programVariable + "=panic"})
 		x.has("ready to fail")
 		x.press(key)
 		x.ends(70)
