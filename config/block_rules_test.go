@@ -11,9 +11,20 @@ import (
 // What receivers say about our address, about a sender and about a recipient, in their words, and the rule
 // that comes with the program for each. The words of receivers are from the sources that the rules and patterns name.
 func TestBlockRules(t *testing.T) {
-	c, err := Parse("posthaste.toml", []byte("shipped_reply_rules = true\n"), testEnvironment)
+	c, err := Parse("posthaste.toml", nil, testEnvironment)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if n := len(c.EveryReplyRule()); n != 4 {
+		t.Errorf("%d rules apply by default, want those for blocks", n)
+	}
+	c.BlockReplyRules = false
+	if n := len(c.EveryReplyRule()); n != 0 {
+		t.Errorf("%d rules without those for blocks", n)
+	}
+	c.BlockReplyRules, c.ShippedReplyRules = true, true
+	if all := c.EveryReplyRule(); len(all) <= 4 || all[len(all)-4].Name != "blocked-sender" {
+		t.Errorf("those for blocks are not the last of %d rules", len(all))
 	}
 	book, err := c.Replies()
 	if err != nil {

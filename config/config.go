@@ -89,7 +89,8 @@ type Config struct {
 
 	ReplyClasses      string      // as written; see ReplyClassesPath
 	ReplyRules        []ReplyRule // in the order of the file
-	ShippedReplyRules bool
+	ShippedReplyRules bool        // those for large receivers
+	BlockReplyRules   bool        // those for receivers that block our address
 
 	DefaultTransport string
 	RelayHost        string

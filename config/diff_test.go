@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -164,7 +165,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			value = `"warn"`
 		default:
 			if p.Type == "switch" {
-				value = "true"
+				value = strconv.FormatBool(p.Default != "true")
 			}
 		}
 		header, usual := "", "" // usual is the parameter before the change, if it has to be set

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,8 +49,11 @@ func replyParameters() []parameter[Config] {
 			"The file with your own patterns for the classes of replies, which take precedence over the built-in patterns (docs/replies.md); a reload reads it again.",
 			"Set it if the log shows replies without a class, or with the wrong one; \"posthaste replies explain\" shows which pattern gave it."),
 		define("shipped_reply_rules", flag(), func(c *Config) *bool { return &c.ShippedReplyRules }, false,
-			"Whether the built-in rules for large receivers, and for receivers that block your address, apply after those of [reply_rule.NAME]; \"posthaste replies rules\" shows them.",
+			"Whether the built-in rules for large receivers apply after those of [reply_rule.NAME]; \"posthaste replies rules\" shows them.",
 			"Set it to true if you send much mail to these receivers and have no rules of your own for them."),
+		define("block_reply_rules", flag(), func(c *Config) *bool { return &c.BlockReplyRules }, true,
+			"Whether the built-in rules for receivers that block your address apply, after all others: a destination that refuses everything because of the address that it comes from is suspended for hours, and its mail is kept; \"posthaste replies rules\" shows them.",
+			"Set it to false if mail that is refused with 5xx should always be returned at once, as Postfix does, or if rules of your own do this."),
 	}
 }
 
@@ -228,15 +232,21 @@ func parsed[T any](texts []string, parse func(string) (T, error)) (all []T) {
 	return all
 }
 
-//go:embed reply_rules.toml
-var shippedRules []byte
+// The rules that come with the program, each set as a file.
+var (
+	//go:embed reply_rules.toml
+	receiverRules []byte
+	//go:embed block_rules.toml
+	blockRules []byte
+)
 
-// ShippedReplyRulesText returns the rules that come with the program, as a file.
-func ShippedReplyRulesText() string { return string(shippedRules) }
+// ShippedReplyRulesText returns the rules that come with the program, as a file: those for large
+// receivers, then those for blocks.
+func ShippedReplyRulesText() string { return string(receiverRules) + "\n" + string(blockRules) }
 
-// shippedReplyRules returns the rules that come with the program.
-func shippedReplyRules() []ReplyRule {
-	c, err := Parse("reply_rules.toml", shippedRules, Environment{Hostname: "localhost.example"})
+// builtIn returns rules that come with the program.
+func builtIn(text []byte) []ReplyRule {
+	c, err := Parse("rules of the program", text, Environment{Hostname: "localhost.example"})
 	if err != nil {
 		panic(fmt.Sprintf("the rules in the program: %v", err)) // a test reads them
 	}
@@ -246,9 +256,12 @@ func shippedReplyRules() []ReplyRule {
 // EveryReplyRule returns the rules in the order of trial, those that come with the program
 // among them if they apply.
 func (c *Config) EveryReplyRule() []ReplyRule {
-	all := c.ReplyRules
+	all := slices.Clip(c.ReplyRules)
 	if c.ShippedReplyRules {
-		all = append(all[:len(all):len(all)], shippedReplyRules()...)
+		all = append(all, builtIn(receiverRules)...)
+	}
+	if c.BlockReplyRules {
+		all = append(all, builtIn(blockRules)...)
 	}
 	return all
 }

@@ -312,7 +312,7 @@ func TestShippedRulesForBlocks(t *testing.T) {
 				asked.Add(1)
 				return "554 5.7.1 Service unavailable; Client host [127.0.0.1] blocked using bl.example"
 			})
-			r := start(t, t.TempDir(), "shipped_reply_rules = true\nminimal_backoff_time = \"1s\"\n"+routes("d.test", address))
+			r := start(t, t.TempDir(), "minimal_backoff_time = \"1s\"\n"+routes("d.test", address))
 			const letters = 200
 			for i := range letters {
 				r.feed(from(mail.Address(fmt.Sprintf("s@c%d.test", i%7)), fmt.Sprintf("<%d>", i), "a@d.test"))
@@ -358,7 +358,7 @@ func TestShippedRulesForBlocksOfOneSource(t *testing.T) {
 		}
 		return ""
 	})
-	r := start(t, t.TempDir(), "shipped_reply_rules = true\nminimal_backoff_time = \"1s\"\nmaximal_backoff_time = \"1s\"\n"+sources+routes("d.test", address))
+	r := start(t, t.TempDir(), "minimal_backoff_time = \"1s\"\nmaximal_backoff_time = \"1s\"\n"+sources+routes("d.test", address))
 	letters, _ := bulk(300, "u@d.test")
 	r.feed(letters...)
 	r.settled()
@@ -395,7 +395,7 @@ func TestShippedRulesForBlockedSenders(t *testing.T) {
 				}
 				return ""
 			})
-			r := start(t, t.TempDir(), "shipped_reply_rules = true\n"+routes("d.test", address))
+			r := start(t, t.TempDir(), routes("d.test", address))
 			const letters = 200
 			for i := range letters {
 				r.feed(from(mail.Address(fmt.Sprintf("s@c%d.test", i%c.bad)), fmt.Sprintf("<%d>", i), "a@d.test"))

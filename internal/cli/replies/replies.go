@@ -44,8 +44,8 @@ func newPatternsCommand() *cobra.Command {
 func newRulesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rules",
-		Short: "Print the rules that shipped_reply_rules adds",
-		Long:  "Print the rules for large receivers, and for blocks of your address, that shipped_reply_rules = true adds, in the form of the configuration.",
+		Short: "Print the rules that come with the program",
+		Long:  "Print the rules for large receivers, which apply if shipped_reply_rules is true, and those for blocks of your address, which apply unless block_reply_rules is false, in the form of the configuration.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), config.ShippedReplyRulesText())
