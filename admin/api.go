@@ -1,6 +1,10 @@
 package admin
 
-import "time"
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
 
 // The largest pages that a request may ask for.
 const (
@@ -77,6 +81,34 @@ type Recipient struct {
 	At         *time.Time `json:"at,omitempty" doc:"When the reply was made."`
 	ORcpt      string     `json:"orcpt,omitempty" doc:"ORCPT as received (RFC 3461)."`
 	Notify     string     `json:"notify,omitempty" doc:"NOTIFY as received (RFC 3461)."`
+	Route      *Reroute   `json:"route,omitempty" doc:"The route that an operator has ordered; absent if the configuration decides."`
+}
+
+// A Reroute is where an operator has the mail for a recipient go.
+type Reroute struct {
+	To     string    `json:"to" example:"smtp:[relay.example]:587" doc:"Transport and nexthop."`
+	By     string    `json:"by,omitempty" doc:"The operator."`
+	Reason string    `json:"reason,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// Text describes it for people, without its time.
+func (r *Reroute) Text() string {
+	text := "an operator has it go to " + r.To
+	if r.By != "" {
+		text = r.By + " has it go to " + r.To
+	}
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}
+
+func rerouteOf(to *mail.OrderedRoute) *Reroute {
+	if to == nil {
+		return nil
+	}
+	return &Reroute{To: to.Target, By: to.By, Reason: to.Reason, At: wall(to.At)}
 }
 
 // A Summary is one line of a list.
@@ -100,6 +132,7 @@ type Summary struct {
 	WaitReason  *WaitReason `json:"wait_reason,omitempty" doc:"In core: why its recipients wait for the first destination that has any waiting. Parked or suspended: why it does not enter core."`
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or in the corrupt area; otherwise the last reply for its first waiting recipient, or for its first recipient if none waits."`
 	ReplyClass  string      `json:"reply_class,omitempty" doc:"The class of that reply (docs/replies.md)."`
+	Route       *Reroute    `json:"route,omitempty" doc:"The route that an operator has ordered for that recipient; others may have others. Absent if the configuration decides."`
 	Damage      string      `json:"damage,omitempty" doc:"What part of the message cannot be read; the other fields may then be incomplete."`
 	Total       uint32      `json:"recipients_total"`
 	Waiting     uint32      `json:"recipients_waiting" doc:"Recipients that still need an attempt."`
@@ -157,14 +190,21 @@ type Order struct {
 	Cursor  string  `json:"cursor,omitempty" maxLength:"128" doc:"Position to continue from: next of the previous answer."`
 }
 
+// A RerouteOrder has recipients go where the configuration would not send them, or takes that back.
+type RerouteOrder struct {
+	Order
+	To    string `json:"to,omitempty" maxLength:"512" example:"smtp:[relay.example]:587" doc:"Where the recipients go: transport:nexthop as in a route of the configuration, or a nexthop alone for the default transport. Required unless clear is true."`
+	Clear bool   `json:"clear,omitempty" doc:"They go where the configuration says again."`
+}
+
 // Ordered is what one request did.
 type Ordered struct {
 	Matched    int      `json:"matched" doc:"Messages that the order applies to."`
-	Recipients int      `json:"recipients,omitempty" doc:"Recipients that wait and that the order applies to, in a dry run, and for bounce and expire, and for drop and hold with conditions on recipients."`
+	Recipients int      `json:"recipients,omitempty" doc:"Recipients that wait and that the order applies to, in a dry run, and for bounce, expire and reroute, and for drop and hold with conditions on recipients."`
 	Splits     []Part   `json:"splits,omitempty" doc:"For hold with conditions on recipients: messages that also have waiting recipients that do not match. The matching recipients are moved to new messages."`
 	Done       int      `json:"done" doc:"Messages for which the order has taken effect."`
 	Pending    int      `json:"pending" doc:"Messages for which the order takes effect when the deliveries under way have ended."`
-	Unchanged  int      `json:"unchanged" doc:"Messages given by ID that needed no change."`
+	Unchanged  int      `json:"unchanged" doc:"Messages given by ID that needed no change; of reroute also others whose recipients go there already."`
 	Dated      int      `json:"dated,omitempty" doc:"For release: messages that wait for the date until which their senders have them kept. They were released before it, or they wait for nothing else and were not released, because they were not given by ID."`
 	Missing    []string `json:"missing,omitempty" doc:"IDs that are not in the queue."`
 	Unread     []Unread `json:"unread,omitempty" doc:"Messages that could not be read or changed, and why. An unreadable message may or may not match the filter."`

@@ -41,6 +41,10 @@ type Config struct {
 	// Suspender carries out orders about suspensions; nil: there are none.
 	Suspender Suspender
 
+	// ParseRoute returns the canonical text of a route that an operator orders (mail.OrderedRoute), and why there can be
+	// no such route; nil: no mail is rerouted.
+	ParseRoute func(text string) (string, error)
+
 	// Jobs returns the jobs of a transport, at most lanes lanes and most jobs of each, false if there is no
 	// such transport; nil: the host does not say.
 	Jobs func(ctx context.Context, transport string, lanes, most int) (qmgr.JobList, bool, error)

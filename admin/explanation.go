@@ -19,6 +19,7 @@ import (
 type Explanation struct {
 	Subject string            `json:"subject" example:"message 6C34ED1CB5G00" doc:"What is explained."`
 	Parts   []ExplanationPart `json:"parts"`
+	Routes  []ExplainedRoute  `json:"routes,omitempty" doc:"Different routes that operators have ordered for recipients that wait, at most five."`
 	More    int               `json:"more,omitempty" doc:"Number of destinations left out."`
 }
 
@@ -40,6 +41,13 @@ type BindingRule struct {
 	Key    string `json:"key" example:"transport.smtp.destination_rate"`
 	Value  string `json:"value,omitempty" doc:"In TOML."`
 	Origin string `json:"origin,omitempty" example:"from default_destination_rate in line 12"`
+}
+
+// An ExplainedRoute is a route that an operator has ordered, in force until it is cleared.
+type ExplainedRoute struct {
+	Reroute
+	Recipient string `json:"recipient" doc:"The first recipient that has it."`
+	Clear     string `json:"clear" doc:"The command after which the configuration decides again."`
 }
 
 // A LastReply is a reply word for word.
@@ -189,11 +197,15 @@ func (s *Server) whyMessage(ctx context.Context, id, recipient string) (Explanat
 	x := Explanation{Subject: "message " + sum.ID, More: core.view.More}
 	if recipient != "" {
 		x.Subject, x.More = x.Subject+", recipient "+recipient, 0
-		part, err := s.whyRecipient(ctx, &sum, &m, core, mail.Address(recipient))
+		part, route, err := s.whyRecipient(ctx, &sum, &m, core, mail.Address(recipient))
 		x.Parts = []ExplanationPart{part}
+		if route != nil {
+			x.Routes = []ExplainedRoute{*route}
+		}
 		return x, err
 	}
-	replies, err := s.lastReplies(ctx, m.Envelope.ID)
+	replies, routes, err := s.lastReplies(ctx, m.Envelope.ID)
+	x.Routes = routes
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		return x, s.problem(ctx, fmt.Errorf("read recipients of %s: %w", id, err))
 	}
@@ -205,13 +217,16 @@ func (s *Server) whyMessage(ctx context.Context, id, recipient string) (Explanat
 }
 
 // whyRecipient says why one recipient of a message waits.
-func (s *Server) whyRecipient(ctx context.Context, sum *Summary, m *Message, core *whereabouts, address mail.Address) (p ExplanationPart, err error) {
+func (s *Server) whyRecipient(ctx context.Context, sum *Summary, m *Message, core *whereabouts, address mail.Address) (p ExplanationPart, route *ExplainedRoute, err error) {
 	r, err := s.recipient(ctx, m.Envelope.ID, address)
 	switch {
 	case err != nil:
-		return p, s.problem(ctx, fmt.Errorf("read recipients of %s: %w", sum.ID, err))
+		return p, nil, s.problem(ctx, fmt.Errorf("read recipients of %s: %w", sum.ID, err))
 	case r == nil:
-		return p, huma.Error404NotFound("the message has no recipient " + clip(string(address)))
+		return p, nil, huma.Error404NotFound("the message has no recipient " + clip(string(address)))
+	}
+	if !r.Outcome.Result.Settled() {
+		route = explainedRoute(m.Envelope.ID, r, true)
 	}
 	switch {
 	case r.Outcome.Result.Settled():
@@ -226,7 +241,21 @@ func (s *Server) whyRecipient(ctx context.Context, sum *Summary, m *Message, cor
 	if reply := replyOf(r); reply.Reply != "" {
 		p.Replies = []LastReply{reply}
 	}
-	return p, nil
+	return p, route, nil
+}
+
+// explainedRoute returns the route of a recipient that an operator has ordered; nil if there is none. alone says that only
+// this recipient is explained.
+func explainedRoute(id mail.QueueID, r *mail.RecipientOutcome, alone bool) *ExplainedRoute {
+	to := rerouteOf(r.Outcome.Ordered)
+	if to == nil {
+		return nil
+	}
+	x := &ExplainedRoute{Reroute: *to, Recipient: string(r.Recipient.Address), Clear: "posthaste queue reroute --clear " + id.String()}
+	if alone {
+		x.Clear += " --recipient " + quoted(x.Recipient)
+	}
+	return x
 }
 
 // recipientPart says why a recipient of a message in core waits. It sets the recipient's
@@ -534,17 +563,29 @@ func replyOf(r *mail.RecipientOutcome) LastReply {
 	return LastReply{Recipient: string(r.Recipient.Address), Reply: r.Outcome.Reply.Said().Lines(), By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At)}
 }
 
-// lastReplies returns different last replies for recipients that wait.
-func (s *Server) lastReplies(ctx context.Context, id mail.QueueID) (replies []LastReply, err error) {
+// lastReplies returns different last replies for recipients that wait, and the routes that operators have ordered for them.
+func (s *Server) lastReplies(ctx context.Context, id mail.QueueID) (replies []LastReply, routes []ExplainedRoute, err error) {
 	seen := 0
 	err = s.eachRecipient(ctx, id, true, func(r *mail.RecipientOutcome) bool {
 		if one := replyOf(r); one.Reply != "" && !said(replies, one.Reply) {
 			replies = append(replies, one)
 		}
+		if one := explainedRoute(id, r, false); one != nil && len(routes) < repliesMax && !leads(routes, one) {
+			routes = append(routes, *one)
+		}
 		seen++
 		return len(replies) < repliesMax && seen < repliesLook
 	})
-	return replies, err
+	return replies, routes, err
+}
+
+func leads(routes []ExplainedRoute, to *ExplainedRoute) bool {
+	for i := range routes {
+		if routes[i].Reroute == to.Reroute {
+			return true
+		}
+	}
+	return false
 }
 
 // recipient returns the recipient of a message with an address: the first that waits if

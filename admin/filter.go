@@ -37,6 +37,7 @@ type selector struct {
 	before    mail.Instant
 	after     mail.Instant
 	sites     domainSet    // the domain of a recipient; see RetryDomains
+	elsewhere *rerouting   // of a reroute: where recipients go
 	untried   mail.Instant // only messages whose last round has not ended since then; 0: all; see position
 }
 

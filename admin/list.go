@@ -96,7 +96,7 @@ func (s *Server) summary(ctx context.Context, m *Message, recipients int) (sum S
 		sum.Reason, sum.ReplyClass = list[0].Outcome.Reply.String(), s.cfg.ReplyClass(list[0].Outcome.Reply)
 	}
 	if len(list) > 0 {
-		first = list[0].Recipient.Address
+		first, sum.Route = list[0].Recipient.Address, rerouteOf(list[0].Outcome.Ordered)
 	}
 	for i := range list[:min(len(list), recipients)] {
 		sum.Recipients = append(sum.Recipients, s.recipientOf(&list[i]))
@@ -204,7 +204,7 @@ func (s *Server) recipientOf(r *mail.RecipientOutcome) Recipient {
 	return Recipient{
 		Index: r.Recipient.Index, Address: string(r.Recipient.Address), Result: r.Outcome.Result.String(),
 		Reply: r.Outcome.Reply.Said().Lines(), ReplyClass: s.cfg.ReplyClass(r.Outcome.Reply), PutOff: r.Outcome.Reply.PutOff(), Expired: r.Outcome.Expired, By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At),
-		ORcpt: r.Recipient.ORcpt, Notify: r.Recipient.Notify.String(),
+		ORcpt: r.Recipient.ORcpt, Notify: r.Recipient.Notify.String(), Route: rerouteOf(r.Outcome.Ordered),
 	}
 }
 

@@ -21,10 +21,11 @@ const (
 	verbBounce
 	verbExpire
 	verbRetry
+	verbReroute
 )
 
 func (v verb) String() string {
-	return [...]string{"hold", "release", "drop", "bounce", "expire", "retry"}[v]
+	return [...]string{"hold", "release", "drop", "bounce", "expire", "retry", "reroute"}[v]
 }
 
 // harmful reports whether an order cannot be taken back.
@@ -39,7 +40,7 @@ func (v verb) areas() []mail.Area {
 		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaCorrupt}
 	case verbRelease: // the corrupt area, and what waits for its date (awaitsDate), only if named by ID
 		return []mail.Area{mail.AreaHold, mail.AreaCorrupt}
-	case verbBounce, verbExpire:
+	case verbBounce, verbExpire, verbReroute:
 		return listed()
 	}
 	return append(listed(), mail.AreaCorrupt)
@@ -56,36 +57,38 @@ type orderOutput struct{ Body Ordered }
 
 // order handles one page of an order.
 func (s *Server) order(v verb) func(context.Context, *orderInput) (*orderOutput, error) {
-	return func(ctx context.Context, in *orderInput) (*orderOutput, error) {
-		if err := s.refuse(); err != nil {
-			return nil, err
-		}
-		o := &in.Body
-		if o.Filter == nil {
-			o.Filter = &Filter{}
-		}
-		if err := o.check(v); err != nil {
-			return nil, err
-		}
-		sel, from, err := s.parseQuery(o.Filter, o.Cursor, "body.filter")
-		if err != nil {
-			return nil, err
-		}
-		if sel.areas = narrow(sel.areas, v); len(sel.areas) == 0 {
-			return nil, unprocessable("body.filter.areas", o.Filter.Areas, "there is nothing to "+v.String()+" in these areas")
-		}
-		sel.lapsing, sel.core = v == verbHold, s.locator(ctx)
-		release, err := s.admit()
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-		done, err := s.carryOut(ctx, v, o, sel, from)
-		if err != nil {
-			return nil, s.problem(ctx, err)
-		}
-		return &orderOutput{*done}, nil
+	return func(ctx context.Context, in *orderInput) (*orderOutput, error) { return s.obey(ctx, v, &in.Body, nil) }
+}
+
+// obey handles one page of an order; elsewhere is where the recipients of a reroute go.
+func (s *Server) obey(ctx context.Context, v verb, o *Order, elsewhere *rerouting) (*orderOutput, error) {
+	if err := s.refuse(); err != nil {
+		return nil, err
 	}
+	if o.Filter == nil {
+		o.Filter = &Filter{}
+	}
+	if err := o.check(v); err != nil {
+		return nil, err
+	}
+	sel, from, err := s.parseQuery(o.Filter, o.Cursor, "body.filter")
+	if err != nil {
+		return nil, err
+	}
+	if sel.areas = narrow(sel.areas, v); len(sel.areas) == 0 {
+		return nil, unprocessable("body.filter.areas", o.Filter.Areas, "there is nothing to "+v.String()+" in these areas")
+	}
+	sel.lapsing, sel.core, sel.elsewhere = v == verbHold, s.locator(ctx), elsewhere
+	release, err := s.admit()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	done, err := s.carryOut(ctx, v, o, sel, from)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	return &orderOutput{*done}, nil
 }
 
 // check refuses underspecified orders: an empty filter is more often a mistake than
@@ -344,7 +347,7 @@ func (s *Server) waits(ctx context.Context, v verb, sel *selector, one ordered) 
 	if waits && v.settles(sel) {
 		waits = false
 		err = s.eachWaiting(ctx, one.id, func(r *mail.RecipientOutcome) bool {
-			waits = sel.match(&m, r)
+			waits = sel.affects(&m, r)
 			return !waits
 		})
 	}

@@ -53,6 +53,9 @@ type Control interface {
 	Reserve(size int64) (mail.QueueID, error)
 	// Split moves some recipients of a message to a new message, which is held.
 	Split(id mail.QueueID, s mail.Split)
+	// SetRoute has some recipients of a message go where an operator says, or again where the configuration
+	// says.
+	SetRoute(id mail.QueueID, r mail.Reroute)
 	// Retry tries messages now.
 	Retry(ids []mail.QueueID)
 	// RetryAll tries all deferred mail now.

@@ -14,7 +14,7 @@ import (
 // since each recipient is reported on; so do a drop and a hold with conditions on
 // recipients, since they must not affect the other recipients of the same message.
 func (v verb) settles(sel *selector) bool {
-	return v == verbBounce || v == verbExpire || (v == verbDrop || v == verbHold) && sel.aboutRecipients()
+	return v == verbBounce || v == verbExpire || v == verbReroute || (v == verbDrop || v == verbHold) && sel.aboutRecipients()
 }
 
 // aboutRecipients reports whether there are conditions that can differ between the
@@ -65,14 +65,14 @@ func (s *Server) eachRecipient(ctx context.Context, id mail.QueueID, waiting boo
 // concerned returns the recipients of a message that an order applies to.
 func (s *Server) concerned(ctx context.Context, sel *selector, m *Message) (concern, error) {
 	var c concern
-	if len(m.to) > 0 && !sel.aboutRecipients() {
+	if len(m.to) > 0 && !sel.aboutRecipients() && sel.elsewhere == nil {
 		for _, a := range m.to {
 			c.add(a)
 		}
 		return c, nil
 	}
 	err := s.eachWaiting(ctx, m.Envelope.ID, func(r *mail.RecipientOutcome) bool {
-		if sel.match(m, r) {
+		if sel.affects(m, r) {
 			c.add(r.Recipient.Address)
 		} else {
 			c.others = true
@@ -114,6 +114,10 @@ func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, 
 	}
 	if o.DryRun {
 		return true, nil
+	}
+	if v == verbReroute {
+		s.logReroute(ctx, o, sel.elsewhere, m, &c)
+		return true, s.setRoutes(ctx, sel, m)
 	}
 	s.logOrder(ctx, v, o, m, &c, "")
 	switch {

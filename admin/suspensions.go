@@ -59,13 +59,17 @@ func suspensionOf(v *qmgr.SuspensionView) Suspension {
 
 // Resume returns the command that ends the suspension.
 func (s *Suspension) Resume() string {
-	value := s.Value
-	if strings.ContainsFunc(value, func(r rune) bool {
+	return "posthaste queue resume --" + s.Scope + " " + quoted(s.Value)
+}
+
+// quoted returns a word as a shell reads it.
+func quoted(word string) string {
+	if strings.ContainsFunc(word, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.@:/", r)
 	}) {
-		value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+		word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
-	return "posthaste queue resume --" + s.Scope + " " + value
+	return word
 }
 
 // Text describes the suspension without its end.

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -95,23 +94,10 @@ func (l *loader) checkTarget(target, key string, at tomlfile.Span) {
 // checkNexthop complains about a nexthop that is a unix socket if nothing can be
 // delivered there.
 func (l *loader) checkNexthop(t TransportType, nexthop, key string, at tomlfile.Span) {
-	path, ok := strings.CutPrefix(nexthop, mail.SocketPrefix)
-	if !ok || l.failed[key] {
+	if l.failed[key] {
 		return
 	}
-	problem := tomlfile.Problem{Key: key}
-	switch {
-	case t.connects() && t != TypeLMTP:
-		problem.Message = "a transport of type " + t.String() + " cannot use a unix socket"
-		problem.Hint = `use a transport of type lmtp, such as "lmtp:` + nexthop + `"`
-	case !t.connects():
-		return
-	case !filepath.IsAbs(path):
-		problem.Message, problem.Hint = "the path of the socket is not absolute", "write unix: and a path that begins with a slash"
-	case len(path) > socketPathMax:
-		problem.Message = fmt.Sprintf("the path of the socket has %d bytes; that of a unix socket cannot be longer than %d", len(path), socketPathMax)
-	default:
-		return
+	if message, hint := wrongSocket(t, nexthop); message != "" {
+		l.src.Complain(at, tomlfile.Problem{Key: key, Message: message, Hint: hint})
 	}
-	l.src.Complain(at, problem)
 }

@@ -91,18 +91,28 @@ func (r *Router) Route(recipients []mail.Recipient) []mail.Route {
 
 // RouteFrom returns one route for each recipient of mail of a sender from the cache; "<>" is the
 // null sender, and "" means that no route depends on it. Asked is what the mail asks of its way.
-// Routes that are not completely known need a lookup.
+// Routes that are not completely known need a lookup. A recipient for whom an operator has ordered a route takes that; what
+// is demanded of connections there is what is demanded of others that lead there, for the mail's wishes too.
 func (r *Router) RouteFrom(sender mail.Address, asked mail.TLSRequest, recipients []mail.Recipient) []mail.Route {
 	now := time.Now()
 	routes := make([]mail.Route, len(recipients))
 	for i := range recipients {
-		routes[i] = r.route(sender, asked, recipients[i].Address, now)
+		one := &recipients[i]
+		if one.Ordered != nil {
+			routes[i] = r.follow(r.table.Ordered(one.Ordered.Target, one.Address), sender, asked, now)
+			continue
+		}
+		routes[i] = r.route(sender, asked, one.Address, now)
 	}
 	return routes
 }
 
 func (r *Router) route(sender mail.Address, asked mail.TLSRequest, a mail.Address, now time.Time) mail.Route {
-	to := r.table.RouteFrom(sender, a)
+	return r.follow(r.table.RouteFrom(sender, a), sender, asked, now)
+}
+
+// follow adds what is known of the nexthop to a route of the table.
+func (r *Router) follow(to mail.Route, sender mail.Address, asked mail.TLSRequest, now time.Time) mail.Route {
 	how, looksUp := r.cfg.Transports[to.Transport]
 	if !looksUp || !to.Reply.IsZero() {
 		return to

@@ -197,20 +197,9 @@ func (t *Table) Route(a mail.Address) mail.Route { return t.RouteFrom("", a) }
 //
 // It allocates nothing for addresses in lower case.
 func (t *Table) RouteFrom(sender, a mail.Address) mail.Route {
-	const postmaster = "postmaster"
-	if len(a) == len(postmaster) && strings.EqualFold(string(a), postmaster) {
-		a = t.master
-	}
-	at := strings.LastIndexByte(string(a), '@')
-	local, domain := string(a), t.host
-	if at >= 0 {
-		local = local[:at]
-		var flaw *SyntaxError
-		if domain, flaw = parseMailDomain(string(a[at+1:])); flaw != nil {
-			return unroutable("invalid domain: " + flaw.Problem)
-		}
-	} else if domain == "" {
-		return unroutable("the address has no domain")
+	a, local, domain, problem := t.split(a)
+	if problem != "" {
+		return unroutable(problem)
 	}
 	r, ok := t.recipients.match(a, local, domain)
 	if !ok || r.Transport == "" {
@@ -220,6 +209,27 @@ func (t *Table) RouteFrom(sender, a mail.Address) mail.Route {
 		r.Nexthop = domain
 	}
 	return r
+}
+
+// split returns the parts of an address, the domain in canonical form, and the address itself, which differs for
+// postmaster without a domain; or why it cannot be routed.
+func (t *Table) split(a mail.Address) (whole mail.Address, local, domain, problem string) {
+	const postmaster = "postmaster"
+	if len(a) == len(postmaster) && strings.EqualFold(string(a), postmaster) {
+		a = t.master
+	}
+	at := strings.LastIndexByte(string(a), '@')
+	local, domain = string(a), t.host
+	if at >= 0 {
+		local = local[:at]
+		var flaw *SyntaxError
+		if domain, flaw = parseMailDomain(string(a[at+1:])); flaw != nil {
+			problem = "invalid domain: " + flaw.Problem
+		}
+	} else if domain == "" {
+		problem = "the address has no domain"
+	}
+	return a, local, domain, problem
 }
 
 // standard returns the route of mail that no rule is for, or whose rule is as if there were

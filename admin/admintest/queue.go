@@ -47,6 +47,7 @@ type Queue struct {
 	full     bool
 	reserved uint16
 	retried  []mail.QueueID
+	rerouted int // MostRerouted
 	flushes  int
 	reads    int
 }
@@ -357,6 +358,27 @@ func (q *Queue) Settle(id mail.QueueID, outcomes []mail.Outcome, _ bool) {
 			m.Place.Area = mail.AreaNone
 		}
 	})
+}
+
+// SetRoute implements admin.Control.
+func (q *Queue) SetRoute(id mail.QueueID, r mail.Reroute) {
+	q.mu.Lock()
+	q.rerouted = max(q.rerouted, len(r.Recipients))
+	q.mu.Unlock()
+	q.order([]mail.QueueID{id}, func(m *Message) {
+		for _, i := range r.Recipients {
+			if one := &m.Recipients[i]; !one.Outcome.Result.Settled() {
+				one.Outcome.Ordered, one.Recipient.Ordered = r.To, r.To
+			}
+		}
+	})
+}
+
+// MostRerouted returns the largest number of recipients of one SetRoute.
+func (q *Queue) MostRerouted() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.rerouted
 }
 
 // Reserve implements admin.Control.

@@ -411,6 +411,7 @@ const (
 	Bounce  Verb = "bounce"
 	Expire  Verb = "expire"
 	Retry   Verb = "retry"
+	Reroute Verb = "reroute"
 )
 
 // ErrStopped means that an order was stopped before its end.
@@ -426,9 +427,23 @@ func (c *Client) Order(ctx context.Context, v Verb, o admin.Order, progress func
 // OrderUntil is Order, which returns ErrStopped after the request under way when stop is closed. Unlike the end of the context, that
 // leaves no doubt about what was done.
 func (c *Client) OrderUntil(ctx context.Context, stop <-chan struct{}, v Verb, o admin.Order, progress func(*admin.Ordered)) (admin.Ordered, error) {
+	return c.order(ctx, stop, v, o, func(o *admin.Order) any { return o }, progress)
+}
+
+// Reroute is OrderUntil for a reroute; stop may be nil.
+func (c *Client) Reroute(ctx context.Context, stop <-chan struct{}, r admin.RerouteOrder, progress func(*admin.Ordered)) (admin.Ordered, error) {
+	body := func(o *admin.Order) any {
+		r.Order = *o
+		return &r
+	}
+	return c.order(ctx, stop, Reroute, r.Order, body, progress)
+}
+
+// order gives an order; body returns the request for a page of it.
+func (c *Client) order(ctx context.Context, stop <-chan struct{}, v Verb, o admin.Order, body func(*admin.Order) any, progress func(*admin.Ordered)) (admin.Ordered, error) {
 	var total sum
 	if o.Filter == nil || len(o.Filter.IDs) == 0 {
-		err := c.orderPages(ctx, stop, v, o, &total, progress)
+		err := c.orderPages(ctx, stop, v, o, body, &total, progress)
 		return total.Ordered, cmp.Or(err, total.partial.OrNil())
 	}
 	filter := *o.Filter
@@ -438,7 +453,7 @@ func (c *Client) OrderUntil(ctx context.Context, stop <-chan struct{}, v Verb, o
 			return total.Ordered, err
 		}
 		filter.IDs = ids
-		if err := c.orderPages(ctx, stop, v, o, &total, progress); err != nil {
+		if err := c.orderPages(ctx, stop, v, o, body, &total, progress); err != nil {
 			return total.Ordered, err
 		}
 	}
@@ -455,10 +470,10 @@ func stopped(stop <-chan struct{}) error {
 }
 
 // orderPages gives an order page by page.
-func (c *Client) orderPages(ctx context.Context, stop <-chan struct{}, v Verb, o admin.Order, total *sum, progress func(*admin.Ordered)) error {
+func (c *Client) orderPages(ctx context.Context, stop <-chan struct{}, v Verb, o admin.Order, body func(*admin.Order) any, total *sum, progress func(*admin.Ordered)) error {
 	for {
 		var page admin.Ordered
-		if err := c.post(ctx, "/v1/messages/"+string(v), &o, &page); err != nil {
+		if err := c.post(ctx, "/v1/messages/"+string(v), body(&o), &page); err != nil {
 			return err
 		}
 		total.add(&page)

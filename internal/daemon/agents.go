@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/posthaste-mta/posthaste/config"
@@ -10,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/pipe"
 	"github.com/posthaste-mta/posthaste/resolve"
+	"github.com/posthaste-mta/posthaste/route"
 )
 
 // agents are the agents of all transports, and what finds their destinations,
@@ -27,8 +30,10 @@ type agentSet struct {
 	client      *outbound.Client
 	resolver    *resolve.Resolver
 	router      *resolve.Router
-	verifies    config.Verification // what is found out before a recipient is accepted
-	users       sync.WaitGroup      // deliveries and lookups under way
+	transports  map[string]config.Transport
+	orders      func(text string) (string, error) // parses a route that an operator orders
+	verifies    config.Verification               // what is found out before a recipient is accepted
+	users       sync.WaitGroup                    // deliveries and lookups under way
 }
 
 func newAgentSet(cfg *config.Config, client *outbound.Client, programs *pipe.Agent, reports *desk, resolver *resolve.Resolver, router *resolve.Router) *agentSet {
@@ -47,7 +52,7 @@ func newAgentSet(cfg *config.Config, client *outbound.Client, programs *pipe.Age
 			byTransport[name] = outbound.Retry{}
 		}
 	}
-	return &agentSet{byTransport: byTransport, client: client, resolver: resolver, router: router, verifies: cfg.SMTPD.Verify.Recipients}
+	return &agentSet{byTransport: byTransport, client: client, resolver: resolver, router: router, transports: cfg.Transports, orders: cfg.ParseOrderedRoute, verifies: cfg.SMTPD.Verify.Recipients}
 }
 
 // set puts agents into force, none if next is nil.
@@ -114,6 +119,24 @@ func (a *agents) try() *agentSet {
 		a.inForce.users.Add(1)
 	}
 	return a.inForce
+}
+
+// parseRoute returns the canonical text of a route that an operator orders, by the configuration in force.
+func (d *Daemon) parseRoute(text string) (string, error) {
+	set := d.agents.try()
+	if set == nil {
+		return "", errors.New("the program is stopping")
+	}
+	defer set.users.Done()
+	target, err := set.orders(text)
+	var wrong *route.SyntaxError
+	if errors.As(err, &wrong) { // the caller has the text
+		err = errors.New(wrong.Problem)
+		if wrong.Hint != "" {
+			err = fmt.Errorf("%s; %s", wrong.Problem, wrong.Hint)
+		}
+	}
+	return target, err
 }
 
 // close waits for those who use the set before it closes what they ask for hosts: a

@@ -143,9 +143,25 @@ func (r router) Route(sender mail.Address, asked mail.TLSRequest, recipients []m
 	set := r.agents.join()
 	defer set.users.Done()
 	routes := set.router.RouteFrom(sender, asked, recipients)
+	set.refuseOrdered(recipients, routes)
 	r.desk.redirect(recipients, routes)
 	r.reports.notes(routes...)
 	return routes
+}
+
+// refuseOrdered has the mail wait whose route was ordered by an operator when there was a transport that has been
+// removed from the configuration since.
+func (s *agentSet) refuseOrdered(recipients []mail.Recipient, routes []mail.Route) {
+	for i := range recipients {
+		to := recipients[i].Ordered
+		if to == nil {
+			continue
+		}
+		if _, known := s.transports[routes[i].Transport]; !known {
+			routes[i] = mail.Route{Transport: route.TransportRetry, Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5},
+				Text: mail.CleanText(fmt.Sprintf("an operator has ordered the route %s, and there is no transport %q any more", to.Target, routes[i].Transport))}}
+		}
+	}
 }
 
 func (r router) Lookup(ctx context.Context, to mail.Route, asked mail.TLSRequest) mail.Route {

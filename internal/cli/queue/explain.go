@@ -129,6 +129,12 @@ func WriteExplanation(out io.Writer, x *admin.Explanation, width int, now time.T
 			title = ""
 		}
 	}
+	for i := range x.Routes {
+		r := &x.Routes[i]
+		fmt.Fprintln(out)
+		line("Route", "for "+r.Recipient+", "+r.Text()+" ("+human.When(r.At, now)+")")
+		line("Change", r.Clear+" has the configuration decide again")
+	}
 	if x.More > 0 {
 		fmt.Fprintf(out, "\n… and %s.\n", human.Count(x.More, "more destination"))
 	}

@@ -308,6 +308,14 @@ func (l *messageLister) cell(text string) string {
 // listReason returns why a message waits: the wait reason if it is in core, otherwise the
 // last reply.
 func listReason(m *admin.Summary) string {
+	reason := waitingFor(m)
+	if m.Route == nil {
+		return reason
+	}
+	return strings.TrimSuffix(human.Plain("rerouted to "+m.Route.To)+": "+reason, ": ")
+}
+
+func waitingFor(m *admin.Summary) string {
 	if m.Damage != "" {
 		return human.Plain("damaged: " + m.Damage)
 	}

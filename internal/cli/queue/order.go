@@ -97,6 +97,18 @@ expire. On a terminal the command asks for confirmation; a script must pass --ye
 			long: `Try deferred messages now, before they are due. Without IDs or conditions all
 deferred messages are tried, and dead destinations are tried again.`,
 			present: "Retrying", past: "Trying", nothing: "There is nothing to try."},
+		{verb: client.Reroute, short: "Have recipients go elsewhere than the configuration says",
+			long: `Have recipients go elsewhere than the configuration says: through another relay while
+a receiver's is down, or to nowhere. With a condition on recipients (--recipient,
+--domain, --site, --host, --source, --error, --reply-class) only the recipients that meet
+the conditions are rerouted; others of the same message go where they did, and are not
+tried because of it. Deliveries in progress are finished first; recipients that wait are
+tried at once.
+
+--to takes what a route of the configuration takes, transport:nexthop, or a nexthop
+alone for the default transport. The route is kept over restarts and reloads until --clear
+takes it back. TLS, credentials and REQUIRETLS are those of the new nexthop.`,
+			present: "Rerouting", past: "Rerouted", later: "will go there when the delivery in progress ends", nothing: "There is nothing to reroute."},
 	}
 }
 
@@ -110,6 +122,8 @@ type orderCall struct {
 	reason string
 	dryRun bool
 	yes    bool
+	to     string // of a reroute
+	clear  bool   // likewise
 }
 
 func newOrderCommand(p *socket.Finder, o order) *cobra.Command {
@@ -137,6 +151,14 @@ func newOrderCommand(p *socket.Finder, o order) *cobra.Command {
 	f.BoolVar(&call.all, "all", false, all)
 	f.StringVar(&call.reason, "reason", "", reason)
 	f.BoolVarP(&call.dryRun, "dry-run", "n", false, "only count the messages")
+	if o.verb == client.Reroute {
+		cmd.Use = "reroute {--to NEXTHOP | --clear} {ID… | - | conditions | --all}"
+		cmd.Example = `  posthaste queue reroute --domain example.net --to '[relay.example.org]:587' --reason "their MX is down"
+  posthaste queue reroute 6C34ED1CB5G00 --to slow:
+  posthaste queue reroute --clear --domain example.net`
+		f.StringVar(&call.to, "to", "", "where the recipients go, a `nexthop` or transport:nexthop")
+		f.BoolVar(&call.clear, "clear", false, "have the recipients go where the configuration says again")
+	}
 	if o.harmful {
 		f.BoolVarP(&call.yes, "yes", "y", false, "do not ask for confirmation")
 	}
@@ -204,6 +226,8 @@ func (o *orderCall) check(named bool) error {
 		return command.Misuse(o.cmd, fmt.Errorf("select the messages to %s: IDs, conditions, or --all", o.verb))
 	case conditional && o.all:
 		return command.Misuse(o.cmd, errors.New("--all cannot be combined with IDs or conditions"))
+	case o.verb == client.Reroute && (o.to == "") == !o.clear:
+		return command.Misuse(o.cmd, errors.New("say where the recipients go with --to, or have the configuration decide again with --clear"))
 	}
 	return nil
 }
@@ -262,17 +286,24 @@ func (o *orderCall) give(req admin.Order) (admin.Ordered, error) {
 	context.AfterFunc(until, stop)
 	stderr := o.cmd.ErrOrStderr()
 	if command.Terminal(stderr) == 0 {
-		return o.client.OrderUntil(o.cmd.Context(), until.Done(), o.verb, req, nil)
+		return o.send(until.Done(), req, nil)
 	}
 	bar := progressbar.NewOptions64(o.total(&req), progressbar.OptionSetWriter(stderr), progressbar.OptionSetDescription(o.present),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30))
 	defer func() { _ = bar.Exit() }() // the bar is only decoration
 	begin := time.Now()
-	return o.client.OrderUntil(o.cmd.Context(), until.Done(), o.verb, req, func(done *admin.Ordered) {
+	return o.send(until.Done(), req, func(done *admin.Ordered) {
 		if time.Since(begin) > time.Second { // a short order needs no bar
 			_ = bar.Set64(int64(max(done.Matched, done.Scanned)))
 		}
 	})
+}
+
+func (o *orderCall) send(stop <-chan struct{}, req admin.Order, progress func(*admin.Ordered)) (admin.Ordered, error) {
+	if o.verb == client.Reroute {
+		return o.client.Reroute(o.cmd.Context(), stop, admin.RerouteOrder{Order: req, To: o.to, Clear: o.clear}, progress)
+	}
+	return o.client.OrderUntil(o.cmd.Context(), stop, o.verb, req, progress)
 }
 
 // total is the number of messages an order will look at, as far as is known; -1 if

@@ -346,6 +346,9 @@ func (s *shower) recipient(r *admin.Recipient, width int, now time.Time) {
 	if r.Expired {
 		fmt.Fprint(s.out, "      given up because of its age; the last reply:\n")
 	}
+	if r.Route != nil {
+		fmt.Fprintf(s.out, "      %s (%s; queue reroute --clear takes it back)\n", human.Plain(r.Route.Text()), human.When(r.Route.At, now))
+	}
 	if r.PutOff != "" {
 		fmt.Fprintf(s.out, "      %s; because of:\n", human.Plain(r.PutOff))
 	}
