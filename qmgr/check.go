@@ -3,11 +3,11 @@ package qmgr
 import (
 	"iter"
 	"maps"
-	"slices"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/callout"
+	"github.com/posthaste-mta/posthaste/qmgr/directory"
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
@@ -59,7 +59,7 @@ func (q *Qmgr) Check() {
 	for t := range q.ring.All() {
 		t.check(q.cfg.AsPostfix && t.Name == TransportRetry)
 		t.CheckSlots(slots)
-		queues += len(t.queues)
+		queues += t.queues.Len()
 		busy += t.Busy
 	}
 	assert.That(queues == q.queues, "%d destinations, counted %d", q.queues, queues)
@@ -185,7 +185,7 @@ func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*sched.Lane]int)
 	assert.That(m.Reserved == 0 || q.cfg.readsInTurn() || m.InCore+m.Reserved <= m.Limit, "message %v has %d recipients in core, %d are being read, and %d may be", m.ID, m.InCore, m.Reserved, m.Limit)
 	for p := range m.Peers() {
 		d := queueOf(p.Destination)
-		assert.That(d.transport.queues[d.key()] == d, "queue %s is gone, its peer is not", d.name)
+		assert.That(d.transport.queues.Get(d.key()) == d, "queue %s is gone, its peer is not", d.name)
 	}
 	assert.That(!(m.stuck && m.warming || m.stuck && m.suspended || m.warming && m.suspended), "all recipients of message %v are put off for two reasons", m.ID)
 	assert.That(m.Entries > 0 || m.awaits != 0 || m.routing.Len() > 0 || q.halt, "message %v waits for nothing", m.ID)
@@ -218,29 +218,14 @@ func (t *transport) check(leftovers bool) {
 		d.Destination.Check()
 		assert.That(d.spreading.Pausing() == d.spreading.pause.slot.Heaped(), "%s: a pause between starts and its timer disagree", d.name)
 	}
-	assert.That(sum == t.Load && t.order.Len() == len(t.queues), "%s: %+v, counted %+v", t.Name, sum, t.Load)
-	variants := 0
-	for _, d := range t.queues { //archtest:anyorder assertions
-		if !d.plain() {
-			variants++
-			assert.That(slices.Contains(t.variantsOf(d.name), d), "%s:%s is not among those with a source or a demand", t.Name, d.nexthop)
-		}
+	assert.That(sum == t.Load, "%s: %+v, counted %+v", t.Name, sum, t.Load)
+	t.queues.Check(func(d *queue) directory.Key { return d.key() })
+	for d := range t.destinations() {
 		assert.That(d.Waiting > 0 || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped() || d.measures != nil, "%s:%s is idle and not freed", t.Name, d.nexthop)
 		assert.That(d.window.State() != window.Dead && !t.dead() || d.Waiting == 0, "%s:%s is dead and has entries", t.Name, d.nexthop)
 		assert.That(d.Waiting == 0 || d.source == nil || d.source.Up(), "%s:%s waits for source %s, which is withdrawn", t.Name, d.nexthop, d.source.String())
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.Name, d.nexthop)
 	}
-	for name, v := range t.variants { //archtest:anyorder assertions
-		variants -= len(v.all)
-		secured := 0
-		for _, d := range v.all {
-			if d.security != "" {
-				secured++
-			}
-		}
-		assert.That(secured == v.secured, "%s:%s: %d queues have a demand of security, counted %d", t.Name, name, secured, v.secured)
-	}
-	assert.That(variants == 0, "%s: %d destinations too few are listed with their sources and demands", t.Name, variants)
 	assert.That(t.dead() == t.outage.timer.slot.Heaped(), "%s: state and timer disagree", t.Name)
 	assert.That((t.delay.state == delayWaiting || t.delay.state == delayDialing) == t.delay.timer.slot.Heaped(), "%s: delay and timer disagree", t.Name)
 	assert.That(t.delay.state == delayFree || t.delay.state == delayTaken || t.delay.state == delayDialing || t.cfg.TransportRateDelay > 0, "%s waits and has no rate delay", t.Name)

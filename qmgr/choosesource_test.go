@@ -8,6 +8,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/directory"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
@@ -54,7 +55,7 @@ func (w *choiceTwin) choose(q *Qmgr, t *transport, m *message, name string) int 
 	all := q.sources.All()
 	state := make([]int, len(all)) // 2: it can be chosen; 1: it is dead; 0: it must not be chosen
 	for i, s := range all {
-		d := t.queues[queueKey{name, s.Name, ""}]
+		d := t.queues.Get(directory.Key{Name: name, Source: s.Name})
 		waiting := 0
 		if d != nil {
 			waiting = d.Waiting

@@ -133,7 +133,7 @@ func (q *Qmgr) resolving(transport, nexthop string) iter.Seq[*queue] {
 		if t == nil {
 			return
 		}
-		for d := range t.named(nexthop) {
+		for d := range t.queues.Named(nexthop) {
 			if d.resolving && !yield(d) {
 				return
 			}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/directory"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -210,7 +211,7 @@ func (q *Qmgr) recallKey(k measure.Key) {
 // measuredQueue returns the queue of a key; nil if there is none.
 func (q *Qmgr) measuredQueue(k measure.Key) *queue {
 	if t := q.transports[k.Transport]; t != nil {
-		if d := t.queues[queueKey{k.Name, k.Source, k.Security}]; d != nil && d.nexthop == k.Nexthop {
+		if d := t.queues.Get(directory.Key{Name: k.Name, Source: k.Source, Security: k.Security}); d != nil && d.nexthop == k.Nexthop {
 			return d
 		}
 	}
@@ -220,7 +221,7 @@ func (q *Qmgr) measuredQueue(k measure.Key) *queue {
 // deadFrom reports whether mail cannot leave for a destination from a source: its queue is dead,
 // or there is none and it is to rest.
 func (q *Qmgr) deadFrom(t *transport, to way, s *source.State) bool {
-	if d := t.queues[queueKey{to.name, s.Name, to.security}]; d != nil {
+	if d := t.queues.Get(directory.Key{Name: to.name, Source: s.Name, Security: to.security}); d != nil {
 		return d.dead()
 	}
 	return q.measured.Len() > 0 &&

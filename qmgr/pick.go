@@ -81,7 +81,7 @@ func (q *Qmgr) start(l *flows.Lane, e *sched.Entry) {
 	l.Start(e)
 	l.Served(e)
 	if t.cfg.Scheduler == sched.RoundRobin {
-		t.order.RotateAfter(&d.inOrder)
+		t.queues.Turned(&d.inOrder)
 	}
 	q.countWarmup(d, v)
 	if d.site == nil {

@@ -406,7 +406,7 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 		q.disarm(&d.measures.timer)
 	}
 	d.Free()
-	d.transport.drop(d)
+	d.transport.queues.Drop(d.key(), &d.inOrder, d)
 	q.queues--
 	q.stocks.giveQueue(d)
 }

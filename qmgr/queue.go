@@ -6,6 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/directory"
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
@@ -23,10 +24,10 @@ type queue struct {
 	flows.Destination
 	transport *transport
 	identity
-	inOrder  ilist.Link[queue] // on transport.order
-	instead  mail.Origin       // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
-	said     mail.Reply        // instead: what the remote host said that led to it; zero if it was none
-	outcomes [4]uint64         // recipients by mail.Result, since it came about
+	inOrder  directory.Link[queue]
+	instead  mail.Origin // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
+	said     mail.Reply  // instead: what the remote host said that led to it; zero if it was none
+	outcomes [4]uint64   // recipients by mail.Result, since it came about
 	health
 	limits *limits // what holds for it
 	pacing
@@ -70,13 +71,10 @@ type reaching struct {
 	inWanting ilist.Link[queue] // on Qmgr.wanting or transport.resting
 }
 
-// A queueKey identifies a queue among those of its transport.
-type queueKey struct{ name, source, security string }
-
-func (q *identity) key() queueKey { return queueKey{q.name, q.source.String(), q.security} }
-
-// plain reports whether the queue is found by its name alone.
-func (q *identity) plain() bool { return q.source == nil && q.security == "" }
+// key is under which its transport has the queue.
+func (q *identity) key() directory.Key {
+	return directory.Key{Name: q.name, Source: q.source.String(), Security: q.security}
+}
 
 func newQueue(t *transport, name, nexthop string, s *source.State, security string) *queue {
 	q := t.stocks.queues.Take()
@@ -87,7 +85,7 @@ func newQueue(t *transport, name, nexthop string, s *source.State, security stri
 	q.timer.kind, q.timer.queue = timerQueue, q
 	q.pace.kind, q.pace.queue = timerPace, q
 	q.spreading.pause.kind, q.spreading.pause.queue = timerSpread, q
-	t.add(q)
+	t.queues.Add(q.key(), &q.inOrder, q)
 	return q
 }
 

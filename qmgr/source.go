@@ -49,7 +49,7 @@ func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*
 	c := source.Choice{Pool: p, Transport: t.Name, Name: to.name, Message: m.serial}
 	if m.Entries > 0 {
 		c.Beside = func(yield func(*source.State) bool) {
-			for _, d := range t.variantsOf(to.name) {
+			for _, d := range t.queues.Variants(to.name).All() {
 				if d.source != nil && d.security == to.security && d.Has(m.flow, &m.Message) && !yield(d.source) {
 					return
 				}

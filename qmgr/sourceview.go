@@ -68,7 +68,7 @@ func (q *Qmgr) siblings(d *queue) []*queue { return q.queuesFor(d.transport, d.n
 // queuesFor are the queues of one name among those of a transport, in the order of the
 // sources.
 func (q *Qmgr) queuesFor(t *transport, name string) (all []*queue) {
-	for d := range t.named(name) {
+	for d := range t.queues.Named(name) {
 		all = append(all, d)
 	}
 	if len(all) > 1 {

@@ -2,10 +2,10 @@ package qmgr
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/directory"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/flows"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
@@ -24,19 +24,11 @@ type transport struct {
 	outcomes [4]uint64             // recipients by mail.Result
 	inRing   ilist.Link[transport] // on Qmgr.ring
 	stocks   *stocks               // the queue manager's
-	directory
-	outage outage
-	limits limits // of its destinations, but for those that have others
+	queues   directory.Directory[queue]
+	outage   outage
+	limits   limits // of its destinations, but for those that have others
 	spacing
 	joint
-}
-
-// directory is the destinations of a transport. Invariant: order has exactly those of queues, and variants exactly those of
-// them that are not plain.
-type directory struct {
-	queues   map[queueKey]*queue
-	variants map[string]*variants // the queues that are not plain, by name
-	order    ilist.List[queue]    // in the order in which they came about; in round robin, in that of their turns
 }
 
 // spacing is a transport's limits by time.
@@ -56,7 +48,7 @@ type joint struct {
 }
 
 func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
-	t := &transport{cfg: cfg, stocks: &q.stocks, directory: directory{queues: make(map[queueKey]*queue), variants: make(map[string]*variants)}}
+	t := &transport{cfg: cfg, stocks: &q.stocks, queues: directory.New[queue]()}
 	t.SetUp(name, t, cfg.Scheduler, q.flows, q.shares)
 	if cfg.Agents == AgentsConnections {
 		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
@@ -84,7 +76,7 @@ func (t *transport) setShares(r *fair.Rules) {
 func (t *transport) Rules() sched.Rules { return t.cfg.lane() }
 
 // destinations are the queues in their order.
-func (t *directory) destinations() iter.Seq[*queue] { return t.order.All() }
+func (t *transport) destinations() iter.Seq[*queue] { return t.queues.All() }
 
 // ready reports whether the transport could start a delivery now.
 func (t *transport) ready() bool {
@@ -100,7 +92,7 @@ func (t *transport) Full() bool {
 // queue returns the queue of a nexthop from a source, with a demand of security, and makes it
 // if need be.
 func (q *Qmgr) queue(t *transport, name, nexthop string, s *source.State, security string) *queue {
-	if d, ok := t.queues[queueKey{name, s.String(), security}]; ok {
+	if d := t.queues.Get(directory.Key{Name: name, Source: s.String(), Security: security}); d != nil {
 		return d
 	}
 	q.queues++
@@ -120,73 +112,4 @@ func (q *Qmgr) queue(t *transport, name, nexthop string, s *source.State, securi
 		q.recall(d)
 	}
 	return d
-}
-
-// add lists a queue.
-func (t *directory) add(d *queue) {
-	t.queues[d.key()] = d
-	if !d.plain() {
-		t.listVariant(d)
-	}
-	t.order.PushBack(&d.inOrder, d)
-}
-
-// drop removes a queue.
-func (t *directory) drop(d *queue) {
-	delete(t.queues, d.key())
-	t.order.Remove(&d.inOrder)
-	if d.plain() {
-		return
-	}
-	v := t.variants[d.name]
-	v.all = slices.DeleteFunc(v.all, func(other *queue) bool { return other == d })
-	if d.security != "" {
-		v.secured--
-	}
-	if len(v.all) == 0 {
-		delete(t.variants, d.name)
-	}
-}
-
-// variants are the queues of one name that are not plain: those with a source or a demand of
-// security, in the order in which they came about.
-type variants struct {
-	all     []*queue
-	secured int // of these, the ones with a demand
-}
-
-// listVariant lists a queue that is not plain.
-func (t *directory) listVariant(d *queue) {
-	v := t.variants[d.name]
-	if v == nil {
-		v = &variants{}
-		t.variants[d.name] = v
-	}
-	v.all = append(v.all, d)
-	if d.security != "" {
-		v.secured++
-	}
-}
-
-// variantsOf returns those of a name.
-func (t *directory) variantsOf(name string) []*queue {
-	if v := t.variants[name]; v != nil {
-		return v.all
-	}
-	return nil
-}
-
-// named yields the queues of a name: the plain one, and those with a source or a demand of
-// security. One may be freed while it is yielded.
-func (t *directory) named(name string) iter.Seq[*queue] {
-	return func(yield func(*queue) bool) {
-		if d := t.queues[queueKey{name: name}]; d != nil && !yield(d) {
-			return
-		}
-		for _, d := range slices.Clone(t.variantsOf(name)) {
-			if !yield(d) {
-				return
-			}
-		}
-	}
 }

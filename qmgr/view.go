@@ -6,6 +6,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/best"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/directory"
 	"github.com/posthaste-mta/posthaste/qmgr/views"
 )
 
@@ -87,8 +88,10 @@ func (q *Qmgr) queueView(d *queue) QueueView {
 // security, false if it holds nothing. Unlike View it takes constant time, so that a host can look at one
 // window after every delivery.
 func (q *Qmgr) Peek(transport, nexthop, source, security string) (QueueView, bool) {
-	if t := q.transports[transport]; t != nil && t.queues[queueKey{nexthop, source, security}] != nil {
-		return t.queues[queueKey{nexthop, source, security}].view(), true
+	if t := q.transports[transport]; t != nil {
+		if d := t.queues.Get(directory.Key{Name: nexthop, Source: source, Security: security}); d != nil {
+			return d.view(), true
+		}
 	}
 	return QueueView{}, false
 }
@@ -126,10 +129,5 @@ func (q *Qmgr) tenants(yield func(tenantKey) bool) {
 type tenantKey struct{ class, tenant string }
 
 func sortedQueues(t *transport) []*queue {
-	queues := make([]*queue, 0, len(t.queues))
-	for _, d := range t.queues { //archtest:anyorder sorted below
-		queues = append(queues, d)
-	}
-	slices.SortFunc(queues, compareNames)
-	return queues
+	return slices.SortedFunc(t.destinations(), compareNames)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/directory"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
@@ -47,17 +48,14 @@ func (q *Qmgr) allows(t *transport, name string, k warmup.Key) bool {
 
 // waitingFrom is how much waits in the queues of a name that share a source.
 func (t *transport) waitingFrom(name, source string) (n int) {
-	v := t.variants[name]
-	switch {
-	case v == nil:
-		return 0
-	case v.secured == 0:
-		if d := t.queues[queueKey{name, source, ""}]; d != nil {
+	v := t.queues.Variants(name)
+	if v != nil && !v.Secured() {
+		if d := t.queues.Get(directory.Key{Name: name, Source: source}); d != nil {
 			n = d.Waiting
 		}
 		return n
 	}
-	for _, d := range v.all {
+	for _, d := range v.All() {
 		if d.source.String() == source {
 			n += d.Waiting
 		}
@@ -130,7 +128,7 @@ func (q *Qmgr) overflow() {
 		k := q.spent[len(q.spent)-1]
 		q.spent = q.spent[:len(q.spent)-1]
 		for t := range q.ring.All() {
-			for d := range t.named(k.Site) {
+			for d := range t.queues.Named(k.Site) {
 				if d.source.String() != k.Source || d.Waiting == 0 {
 					continue
 				}
