@@ -85,7 +85,7 @@ func (q *Qmgr) checkMeasures() {
 			var has measure.Record
 			if d.measures != nil {
 				has = d.measures.Record
-				assert.That(has != measure.Record{} || d.measures.timer.slot.Heaped(), "%s:%s has measures that demand nothing", t.Name, d.nexthop)
+				assert.That(has != measure.Record{} || d.measures.timer.Running(), "%s:%s has measures that demand nothing", t.Name, d.nexthop)
 			}
 			assert.That(has == q.measured.Get(d.measureKey()), "%s:%s has the measures %+v, and the table %+v", t.Name, d.nexthop, has, q.measured.Get(d.measureKey()))
 			assert.That(!d.resting(q.now) || d.dead(), "%s:%s is to rest, and is not dead", t.Name, d.nexthop)
@@ -216,17 +216,17 @@ func (t *transport) check(leftovers bool) {
 	for d := range t.destinations() {
 		sum.Add(d.Load)
 		d.Destination.Check()
-		assert.That(d.spreading.Pausing() == d.spreading.pause.slot.Heaped(), "%s: a pause between starts and its timer disagree", d.name)
+		assert.That(d.spreading.Pausing() == d.spreading.pause.Running(), "%s: a pause between starts and its timer disagree", d.name)
 	}
 	assert.That(sum == t.Load, "%s: %+v, counted %+v", t.Name, sum, t.Load)
 	t.queues.Check(func(d *queue) directory.Key { return d.key() })
 	for d := range t.destinations() {
-		assert.That(d.Waiting > 0 || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped() || d.measures != nil, "%s:%s is idle and not freed", t.Name, d.nexthop)
+		assert.That(d.Waiting > 0 || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.Running() || d.measures != nil, "%s:%s is idle and not freed", t.Name, d.nexthop)
 		assert.That(d.window.State() != window.Dead && !t.dead() || d.Waiting == 0, "%s:%s is dead and has entries", t.Name, d.nexthop)
 		assert.That(d.Waiting == 0 || d.source == nil || d.source.Up(), "%s:%s waits for source %s, which is withdrawn", t.Name, d.nexthop, d.source.String())
-		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.Name, d.nexthop)
+		assert.That((d.window.State() == window.Ready) != d.timer.Running(), "%s:%s: state and timer disagree", t.Name, d.nexthop)
 	}
-	assert.That(t.dead() == t.outage.timer.slot.Heaped(), "%s: state and timer disagree", t.Name)
-	assert.That((t.delay.state == delayWaiting || t.delay.state == delayDialing) == t.delay.timer.slot.Heaped(), "%s: delay and timer disagree", t.Name)
+	assert.That(t.dead() == t.outage.timer.Running(), "%s: state and timer disagree", t.Name)
+	assert.That((t.delay.state == delayWaiting || t.delay.state == delayDialing) == t.delay.timer.Running(), "%s: delay and timer disagree", t.Name)
 	assert.That(t.delay.state == delayFree || t.delay.state == delayTaken || t.delay.state == delayDialing || t.cfg.TransportRateDelay > 0, "%s waits and has no rate delay", t.Name)
 }

@@ -145,10 +145,10 @@ func (d *queue) mayCall(now mail.Instant) bool {
 // pace has a destination wait if it has reached a limit by time.
 func (q *Qmgr) pace(d *queue) {
 	ready, at := d.rate.Ready(q.now)
-	q.disarm(&d.pace)
+	q.timers.Stop(&d.pace)
 	d.paused = !ready
 	if !ready {
-		q.arm(&d.pace, at)
+		q.timers.Start(&d.pace, at)
 	}
 	d.touch()
 }
@@ -156,14 +156,14 @@ func (q *Qmgr) pace(d *queue) {
 // paceTransport does so for all destinations of a transport.
 func (q *Qmgr) paceTransport(t *transport) {
 	ready, at := t.rate.Ready(q.now)
-	q.disarm(&t.pace)
+	q.timers.Stop(&t.pace)
 	busy := t.spaced() && t.Busy > 0 // it is called again when that ends
 	if t.spaced() && q.now < t.delay.until {
 		ready, at = false, max(at, t.delay.until)
 	}
 	t.paused = busy || !ready
 	if !ready && !busy {
-		q.arm(&t.pace, at)
+		q.timers.Start(&t.pace, at)
 	}
 	if !t.paused {
 		t.goOn()
@@ -207,11 +207,11 @@ func (q *Qmgr) remembers(d *queue) bool {
 		longest = max(longest, used(d.site.Dials(), q.now), d.site.CalloutPause(q.now))
 	}
 	if longest == 0 || q.queues > 2*q.cfg.RecipientLimit {
-		q.disarm(&d.pace)
+		q.timers.Stop(&d.pace)
 		return false
 	}
-	if !d.pace.slot.Heaped() {
-		q.arm(&d.pace, q.now.Add(longest))
+	if !d.pace.Running() {
+		q.timers.Start(&d.pace, q.now.Add(longest))
 	}
 	return true
 }

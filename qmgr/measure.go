@@ -67,7 +67,7 @@ func (q *Qmgr) measure(d *queue, m *mail.Measure) {
 
 func (d *queue) newMeasures() {
 	d.measures = &measures{}
-	d.measures.timer.kind, d.measures.timer.queue = timerMeasure, d
+	d.measures.timer.Of = timed{kind: timerMeasure, queue: d}
 }
 
 // accepts tells the rules that count replies in a row of a message that a destination has accepted.
@@ -98,13 +98,13 @@ func (q *Qmgr) restBy(d *queue, m *mail.Measure) {
 func (q *Qmgr) retire(d *queue, r *measure.Rest) {
 	switch d.window.State() {
 	case window.Dead:
-		until := max(r.Until, d.timer.at)
-		q.disarm(&d.timer)
+		until := max(r.Until, d.timer.At())
+		q.timers.Stop(&d.timer)
 		d.reason = r.Reason
 		d.reason.Text = SuspendedPrefix + r.Reason.Text
-		q.arm(&d.timer, max(until, q.now.Add(shortestDeath)))
+		q.timers.Start(&d.timer, max(until, q.now.Add(shortestDeath)))
 	case window.Suspended:
-		q.disarm(&d.timer)
+		q.timers.Stop(&d.timer)
 		d.window.Resume()
 		fallthrough
 	case window.Ready:
@@ -265,10 +265,10 @@ func (q *Qmgr) watchSightings(d *queue) {
 	if ms == nil {
 		return
 	}
-	q.disarm(&ms.timer)
+	q.timers.Stop(&ms.timer)
 	switch at := ms.Forget(q.now); {
 	case at != mail.Never:
-		q.arm(&ms.timer, max(at, q.now.Add(1)))
+		q.timers.Start(&ms.timer, max(at, q.now.Add(1)))
 	case ms.Record == (measure.Record{}):
 		d.measures = nil
 	}

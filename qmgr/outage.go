@@ -36,7 +36,7 @@ func (q *Qmgr) agentUnavailable(ev AgentUnavailable) {
 	}
 	t.outage.state, t.outage.reason = TransportDead, why
 	q.stopDelay(t)
-	q.arm(&t.outage.timer, q.now.Add(q.cfg.TransportRetryTime))
+	q.timers.Start(&t.outage.timer, q.now.Add(q.cfg.TransportRetryTime))
 	q.emit(Note{Kind: NoteDead, Transport: t.Name, Text: why.String()})
 	for d := range t.destinations() {
 		q.putOffAll(d, TransportRetry, why)
@@ -48,7 +48,7 @@ func (q *Qmgr) restore(t *transport) {
 	if !t.dead() {
 		return
 	}
-	q.disarm(&t.outage.timer)
+	q.timers.Stop(&t.outage.timer)
 	t.outage.state, t.outage.reason = TransportAlive, mail.Reply{}
 	q.emit(Note{Kind: NoteAlive, Transport: t.Name})
 }

@@ -154,7 +154,7 @@ func (q *Qmgr) dies(d *queue, why mail.Reply, until mail.Instant) {
 		why.Text = mail.CutText(why.Text, texts.Short)
 	}
 	d.reason.Text = SuspendedPrefix + why.Text
-	q.arm(&d.timer, max(until, q.now.Add(shortestDeath)))
+	q.timers.Start(&d.timer, max(until, q.now.Add(shortestDeath)))
 	q.emit(Note{Kind: NoteDead, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security, Text: why.String()})
 }
 

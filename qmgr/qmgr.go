@@ -22,6 +22,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/suspend"
 	"github.com/posthaste-mta/posthaste/qmgr/texts"
+	"github.com/posthaste-mta/posthaste/qmgr/timers"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -35,8 +36,7 @@ type Qmgr struct {
 	rng    prng.Source
 	halt   bool
 	counts Counts
-	timers minheap.Heap[timer, byInstant]
-	seq    uint64 // of the timer that was armed last
+	timers timers.Timers[timed]
 	stocks stocks
 	step
 
@@ -273,10 +273,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	if q.leftover {
 		return q.now, true
 	}
-	wake := mail.Never
-	if t := q.timers.Min(); t != nil {
-		wake = t.at
-	}
+	wake := q.timers.Next()
 	if at, ok := q.conns.NextDue(); ok {
 		wake = min(wake, at)
 	}
@@ -393,7 +390,7 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 		if q.queues <= 2*q.cfg.RecipientLimit {
 			return
 		}
-		q.disarm(&d.timer)
+		q.timers.Stop(&d.timer)
 		if !d.resting(q.now) { // the table of measures has that
 			q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security, Text: forgotten})
 		}
@@ -401,9 +398,9 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 	if d.site != nil {
 		q.closeSite(d)
 	}
-	q.disarm(&d.spreading.pause)
+	q.timers.Stop(&d.spreading.pause)
 	if d.measures != nil {
-		q.disarm(&d.measures.timer)
+		q.timers.Stop(&d.measures.timer)
 	}
 	d.Free()
 	d.transport.queues.Drop(d.key(), &d.inOrder, d)

@@ -82,9 +82,9 @@ func newQueue(t *transport, name, nexthop string, s *source.State, security stri
 	q.identity = identity{name: name, source: s, security: security, nexthop: nexthop}
 	q.Destination.SetUp(&t.Transport, name, q)
 	q.limits = &t.limits
-	q.timer.kind, q.timer.queue = timerQueue, q
-	q.pace.kind, q.pace.queue = timerPace, q
-	q.spreading.pause.kind, q.spreading.pause.queue = timerSpread, q
+	q.timer.Of = timed{kind: timerQueue, queue: q}
+	q.pace.Of = timed{kind: timerPace, queue: q}
+	q.spreading.pause.Of = timed{kind: timerSpread, queue: q}
 	t.queues.Add(q.key(), &q.inOrder, q)
 	return q
 }

@@ -251,7 +251,7 @@ func (q *Qmgr) outOfReach(d *queue, until mail.Instant) {
 		Text: fmt.Sprintf("source %s has no address of the family of any host of %s", d.source.Name, d.nexthop)}
 	q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
 	if d.window.State() == window.Suspended { // or it would get its own mail back
-		q.disarm(&d.timer)
+		q.timers.Stop(&d.timer)
 		d.window.Resume()
 	}
 	if d.window.State() == window.Ready {

@@ -17,7 +17,7 @@ func (q *Qmgr) spread(d *queue) {
 		return
 	}
 	if gap := d.spreading.Begin(d.Busy, d.Room()); gap > 0 {
-		q.arm(&d.spreading.pause, q.now.Add(gap))
+		q.timers.Start(&d.spreading.pause, q.now.Add(gap))
 		d.touch()
 	}
 }
@@ -26,8 +26,8 @@ func (q *Qmgr) spread(d *queue) {
 // there is credit.
 func (q *Qmgr) spare(d *queue) {
 	s := &d.spreading
-	if s.Pausing() && !s.Spare(s.pause.at.Sub(q.now)) {
-		q.disarm(&s.pause)
+	if s.Pausing() && !s.Spare(s.pause.At().Sub(q.now)) {
+		q.timers.Stop(&s.pause)
 		q.spreadOn(d)
 	}
 }

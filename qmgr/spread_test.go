@@ -21,7 +21,7 @@ func TestPauseHasTimer(t *testing.T) {
 		t.Error("there is a pause, and nothing waits for its end")
 	}
 	d.Waiting = 1
-	if q.spread(d); !d.spreading.Pausing() || d.spreading.pause.at != q.now.Add(10*time.Millisecond) {
+	if q.spread(d); !d.spreading.Pausing() || d.spreading.pause.At() != q.now.Add(10*time.Millisecond) {
 		t.Fatalf("%+v", d.spreading)
 	}
 	for n := 0; d.spreading.Pausing(); n++ { // each costs what is left of the pause
@@ -30,7 +30,7 @@ func TestPauseHasTimer(t *testing.T) {
 		}
 		q.spare(d)
 	}
-	if d.spreading.pause.slot.Heaped() {
+	if d.spreading.pause.Running() {
 		t.Error("the timer of a pause that is over runs")
 	}
 	before := d.spreading

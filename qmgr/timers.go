@@ -2,20 +2,20 @@ package qmgr
 
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
-	"github.com/posthaste-mta/posthaste/internal/minheap"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/timers"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // A timer is the end of the time during which a queue or a transport takes no
 // deliveries. Messages have no timers: deferred mail waits in the spool's index.
-type timer struct {
-	at        mail.Instant
-	seq       uint64
+type timer = timers.Timer[timed]
+
+// timed is of what a timer is.
+type timed struct {
 	kind      timerKind
 	queue     *queue     // timerQueue, timerPace, timerSpread, timerMeasure
 	transport *transport // the other kinds
-	slot      minheap.Slot
 }
 
 // A timerKind is what comes to its end.
@@ -31,28 +31,6 @@ const (
 	timerMeasure                        // replies count no more that a rule needs several of
 )
 
-type byInstant struct{}
-
-func (byInstant) Before(a, b *timer) bool {
-	return a.at < b.at || a.at == b.at && a.seq < b.seq
-}
-
-func (byInstant) Slot(t *timer) *minheap.Slot { return &t.slot }
-
-// arm starts a timer, which is not running.
-func (q *Qmgr) arm(t *timer, at mail.Instant) {
-	q.seq++
-	t.at, t.seq = at, q.seq
-	q.timers.Push(t)
-}
-
-// disarm stops a timer if it is running.
-func (q *Qmgr) disarm(t *timer) {
-	if t.slot.Heaped() {
-		q.timers.Remove(t)
-	}
-}
-
 // runTimers ends every rest and back-off that is over, and the connections that
 // have been idle for too long or have become too old.
 func (q *Qmgr) runTimers() {
@@ -67,9 +45,9 @@ func (q *Qmgr) runTimers() {
 	// A timer that ends may start others, for later. One that started anew for now
 	// would end for ever.
 	most := 2*q.timers.Len() + 16
-	for t := q.timers.Min(); t != nil && t.at <= q.now; t = q.timers.Min() {
-		q.timers.PopMin()
+	for due := q.timers.Due(q.now); due != nil; due = q.timers.Due(q.now) {
 		most--
+		t := due.Of
 		assert.That(most > 0, "timers of kind %d start for the instant at which they end", t.kind)
 		switch t.kind {
 		case timerQueue:
@@ -107,7 +85,7 @@ func (q *Qmgr) resumeQueue(d *queue) {
 // revive makes a dead destination ready again. busy deliveries among them may
 // have shown that it works.
 func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
-	q.disarm(&d.timer)
+	q.timers.Stop(&d.timer)
 	d.window.Revive(&d.limits.window, d.concurrency())
 	d.reason = mail.Reply{}
 	q.endRest(d)
@@ -132,5 +110,5 @@ func (q *Qmgr) restAfterDelivery(d *queue, asked bool) {
 	}
 	d.window.Suspend()
 	d.touch()
-	q.arm(&d.timer, q.now.Add(delay))
+	q.timers.Start(&d.timer, q.now.Add(delay))
 }

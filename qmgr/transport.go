@@ -54,10 +54,10 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
 		t.group.Share(q.shares)
 	}
-	t.outage.timer = timer{kind: timerOutage, transport: t}
+	t.outage.timer.Of = timed{kind: timerOutage, transport: t}
 	t.limits, t.rate = cfg.limits(), rate.New(cfg.TransportRate)
-	t.pace = timer{kind: timerTransportPace, transport: t}
-	t.delay.timer = timer{kind: timerDelay, transport: t}
+	t.pace.Of = timed{kind: timerTransportPace, transport: t}
+	t.delay.timer.Of = timed{kind: timerDelay, transport: t}
 	return t
 }
 

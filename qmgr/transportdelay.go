@@ -83,8 +83,7 @@ func (q *Qmgr) sent(t *transport) {
 func (q *Qmgr) dials(t *transport) {
 	if t.spaced() {
 		t.delay.become(delayDialing)
-		q.disarm(&t.delay.timer)
-		q.arm(&t.delay.timer, q.now.Add(dialPatience))
+		q.timers.Set(&t.delay.timer, q.now.Add(dialPatience))
 	}
 }
 
@@ -95,7 +94,7 @@ func (q *Qmgr) dialsNext(t *transport) {
 		return
 	}
 	t.delay.become(delayFree)
-	q.disarm(&t.delay.timer)
+	q.timers.Stop(&t.delay.timer)
 	if !t.paused {
 		t.goOn()
 	}
@@ -115,7 +114,7 @@ func (q *Qmgr) serve(t *transport) {
 		q.offer(t)
 	case l.state == delayFree || l.state == delayAsked:
 		l.become(delayWaiting)
-		q.arm(&l.timer, q.now.Add(t.cfg.TransportRateDelay))
+		q.timers.Start(&l.timer, q.now.Add(t.cfg.TransportRateDelay))
 	}
 }
 
@@ -144,7 +143,7 @@ func (q *Qmgr) endDelay(t *transport) {
 // stopDelay ends a wait for nothing.
 func (q *Qmgr) stopDelay(t *transport) {
 	if t.delay.state == delayWaiting || t.delay.state == delayAsked {
-		q.disarm(&t.delay.timer)
+		q.timers.Stop(&t.delay.timer)
 		t.delay.become(delayFree)
 	}
 }
@@ -155,5 +154,5 @@ func (l *transportDelay) next() mail.Instant {
 	if l.state != delayWaiting {
 		return 0
 	}
-	return l.timer.at
+	return l.timer.At()
 }

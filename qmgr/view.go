@@ -35,7 +35,7 @@ func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
 	v := TransportView{Name: t.Name, Jobs: t.Jobs(), Busy: t.Busy, Startable: t.Startable,
 		State: t.outage.state, Reason: t.outage.reason, Next: t.delay.next(), Outcomes: t.outcomes}
 	if t.dead() {
-		v.Until = t.outage.timer.at
+		v.Until = t.outage.timer.At()
 	}
 	if maxQueues == 0 {
 		return v
@@ -65,8 +65,8 @@ func compareNames(a, b *queue) int {
 func (d *queue) view() QueueView {
 	v := QueueView{Nexthop: d.nexthop, Source: d.source.String(), Security: d.security, Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.Busy,
 		Todo: d.Waiting, Reason: d.reason, Connections: d.site.View(), Outcomes: d.outcomes}
-	if d.timer.slot.Heaped() {
-		v.Until = d.timer.at
+	if d.timer.Running() {
+		v.Until = d.timer.At()
 	}
 	return v
 }

@@ -17,11 +17,11 @@ func (q *Qmgr) unsourced(d *queue) WaitReason {
 	case q.halt:
 		return WaitReason{Kind: WaitStop}
 	case t.dead():
-		return WaitReason{Kind: WaitTransportDead, Until: t.outage.timer.at}
+		return WaitReason{Kind: WaitTransportDead, Until: t.outage.timer.At()}
 	case d.dead():
-		return WaitReason{Kind: WaitDead, Until: d.timer.at}
+		return WaitReason{Kind: WaitDead, Until: d.timer.At()}
 	case d.window.State() == window.Suspended:
-		return WaitReason{Kind: WaitDestinationDelay, Until: d.timer.at, Pause: d.limits.rateDelay}
+		return WaitReason{Kind: WaitDestinationDelay, Until: d.timer.At(), Pause: d.limits.rateDelay}
 	case d.paused:
 		limit, at := d.rate.Binding(q.now)
 		return WaitReason{Kind: WaitDestinationRate, Until: at, Rate: limit}
@@ -66,7 +66,7 @@ func (q *Qmgr) siteWaitReason(d *queue) WaitReason {
 	case !d.site.Known():
 		return WaitReason{Kind: WaitHostLookup}
 	case d.spreading.Pausing() && d.site.Room() > 0:
-		return WaitReason{Kind: WaitSpread, Until: d.spreading.pause.at}
+		return WaitReason{Kind: WaitSpread, Until: d.spreading.pause.At()}
 	case d.limits.rateDelay > 0 && d.Busy > 0:
 		return WaitReason{Kind: WaitDestinationDelay, Pause: d.limits.rateDelay}
 	case !d.Runs():

@@ -143,8 +143,8 @@ func (p *Pool) emptied(c *Conn, now mail.Instant) {
 // or have it closed for one of their own, only if its own site does not use it: they are
 // asked after that one.
 func (p *Pool) rest(c *Conn) {
-	if end := c.end(); !c.timer.set() || end < c.timer.at {
-		p.setTimer(&c.timer, end)
+	if end := c.end(); !c.timer.Running() || end < c.timer.At() {
+		p.timers.Set(&c.timer, end)
 	}
 	if c.suspect {
 		return

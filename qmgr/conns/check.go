@@ -52,7 +52,7 @@ func (p *Pool) Check(sites iter.Seq[*Site]) {
 	}
 	p.checkLines(lines)
 	p.idle.Check()
-	p.heap.Check()
+	p.timers.Check()
 }
 
 // A tally counts connections.
@@ -93,7 +93,7 @@ func (p *Pool) checkLines(lines map[*ilist.List[Site]]int) {
 	p.stuck.Check()
 	p.offline.Check()
 	assert.That(lines[&p.offline] == p.offline.Len(), "%d sites wait for the network, listed %d", lines[&p.offline], p.offline.Len())
-	assert.That(p.offline.Empty() || p.probe.set(), "%d sites wait for the network, and none will be woken", p.offline.Len())
+	assert.That(p.offline.Empty() || p.probe.Running(), "%d sites wait for the network, and none will be woken", p.offline.Len())
 	for message, list := range p.sharers { //archtest:anyorder assertions
 		list.Check()
 		assert.That(!list.Empty(), "a list of sites that wait for message %v is empty", message)
@@ -117,7 +117,7 @@ func (c *Conn) check() {
 	assert.That(c.doubt == doubtNone || c.hasSlot(), "connection %d is %v without a slot", c.ID, c.doubt)
 	assert.That(!c.doubt.untested() || c.isUntested(), "connection %d is %v after %d entries", c.ID, c.doubt, c.finished)
 	assert.That(c.doubt == doubtNone || c.finished == 0 || c.links.listed != listedIdle, "connection %d is %v and idle", c.ID, c.doubt)
-	assert.That(c.state != Connecting && !c.working() || c.stall.set() || c.doubt.stalled(), "no timer shows whether connection %d makes progress", c.ID)
+	assert.That(c.state != Connecting && !c.working() || c.stall.Running() || c.doubt.stalled(), "no timer shows whether connection %d makes progress", c.ID)
 }
 
 func (c *Conn) checkState() {
@@ -126,7 +126,7 @@ func (c *Conn) checkState() {
 		assert.That(c.finished == 0 && !c.working(), "connection %d is being opened and has carried %d entries", c.ID, c.finished)
 	case Ready:
 		assert.That(c.planned != nil, "connection %d is ready and leads to no host of %s", c.ID, c.site.name)
-		assert.That(c.timer.set(), "no timer ends connection %d", c.ID)
+		assert.That(c.timer.Running(), "no timer ends connection %d", c.ID)
 		assert.That(c.expiry == DrainAge || c.expiry == DrainOutdated && c.expires <= c.pool.now, "connection %d expires at %d: %v", c.ID, c.expires, c.expiry)
 		assert.That(c.limit == 0 || c.finished+len(c.loads) < c.limit, "connection %d has %d and %d entries of %d, and takes more", c.ID, c.finished, len(c.loads), c.limit)
 	case gone:
@@ -166,14 +166,14 @@ func (c *Conn) checkLinks() {
 // check compares a host with the counts of its connections.
 func (h *host) check(p *Pool, n *tally) {
 	assert.That(p.hosts[h.key] == h, "%v is not known", h.key)
-	assert.That(n.all == h.count && (h.count > 0 || h.timer.set()), "%v has %d connections, counted %d", h.key, n.all, h.count)
+	assert.That(n.all == h.count && (h.count > 0 || h.timer.Running()), "%v has %d connections, counted %d", h.key, n.all, h.count)
 	assert.That(n.connecting == h.connecting && n.ready == h.ready && n.carrying == h.carrying, "%v has %d, %d and %d connections, counted %d, %d and %d",
 		h.key, n.connecting, n.ready, n.carrying, h.connecting, h.ready, h.carrying)
 	assert.That(n.proving <= 1 && (n.proving == 1) == h.proving, "%v is being proven by %d connections: %t", h.key, n.proving, h.proving)
 	assert.That(h.inquiry == inquiryNone || h.ready == 0, "%v is %v with %d ready connections", h.key, h.inquiry, h.ready)
 	assert.That(h.inquiry != inquiryProbe || h.connecting <= 1, "%v is probed by %d connections", h.key, h.connecting)
 	assert.That((h.refused == refusedNothing) == (h.full == 0) && (h.full == 0) == (h.patience == 0), "%v has refused %v until %d, for %v", h.key, h.refused, h.full, h.patience)
-	assert.That(h.full <= p.now || h.timer.set(), "%v takes no more connections until %d, and no timer is set for that", h.key, h.full)
+	assert.That(h.full <= p.now || h.timer.Running(), "%v takes no more connections until %d, and no timer is set for that", h.key, h.full)
 	assert.That(h.reset <= p.lastReset && h.since <= p.now && (h.refused != refusedMore || h.since > 0), "%v has refused %v at %d, after reset %d of %d", h.key, h.refused, h.since, h.reset, p.lastReset)
 	assert.That(h.wrongAt <= p.now && (h.wrongAt > 0 || len(h.cuts) == 0 && h.turns == 0 && !h.failing), "%v was in trouble at %d", h.key, h.wrongAt)
 	assert.That(!h.failing || len(h.cuts) >= cutsAgain, "%v fails after %d cuts", h.key, len(h.cuts))
@@ -258,11 +258,11 @@ func (s *Site) checkWait(p *Pool, atHost bool) {
 	case WaitOutage:
 		found = l == &p.offline
 	case WaitHost, WaitBusy:
-		found = l == nil && (atHost || s.timer.set())
+		found = l == nil && (atHost || s.timer.Running())
 	case WaitRate, WaitCallout:
-		found = l == nil && s.timer.set()
+		found = l == nil && s.timer.Running()
 	default: // it is woken by what happens to itself
-		found = l == nil && !s.timer.set()
+		found = l == nil && !s.timer.Running()
 	}
 	assert.That(found && (l == nil && !s.inLine.Listed() || s.inLine.On(l)), "%s waits for %v, and nothing that ends the wait finds it", s.name, s.waits)
 	assert.That(!atHost || s.waits == WaitHost || s.waits == WaitBusy, "%s waits for %v, and is listed at a host", s.name, s.waits)

@@ -17,7 +17,7 @@ import (
 var unbound = []string{
 	"Conn.broken", "Conn.lastCallout", "Conn.level", "Conn.rtt", "Conn.service",
 	"Group.slowTurn",
-	"Pool.halted", "Pool.lastReset", "Pool.seq",
+	"Pool.halted", "Pool.lastReset",
 	"Site.cause", "Site.single", "Site.trust", "Site.until", "Site.upgrades", "Site.used", "Site.yielded",
 	"host.accepted", "host.fullAt", "host.most", "host.mostAt", "host.noise", "host.oddAt",
 }

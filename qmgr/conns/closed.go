@@ -56,7 +56,7 @@ func (p *Pool) proved(h *host, proof mail.Proof, now mail.Instant) {
 	for c := range p.all.All() {
 		if c.host == h && c.state == Ready && c.outdated(now) {
 			c.expireOutdated(now)
-			p.setTimer(&c.timer, now)
+			p.timers.Set(&c.timer, now)
 		}
 	}
 }
@@ -148,8 +148,8 @@ func (p *Pool) remove(c *Conn, now mail.Instant) {
 	}
 	c.prove(false)
 	c.become(gone)
-	p.stopTimer(&c.timer)
-	p.stopTimer(&c.stall)
+	p.timers.Stop(&c.timer)
+	p.timers.Stop(&c.stall)
 	s.conns.Remove(&c.links.ofSite)
 	delete(p.conns, c.ID)
 	p.all.Remove(&c.links.all)

@@ -56,7 +56,7 @@ func (p *Pool) isReady(c *Conn, o mail.OpenedConnection, now mail.Instant) (surp
 	asked := c.level
 	c.agree(o, now)
 	p.gotOn(s)
-	p.stopTimer(&s.answer)
+	p.timers.Stop(&s.answer)
 	if c.planned == nil {
 		c.planned = s.find(h.key)
 	}
@@ -64,7 +64,7 @@ func (p *Pool) isReady(c *Conn, o mail.OpenedConnection, now mail.Instant) (surp
 		c.expireOutdated(now)
 	}
 	c.update()
-	p.setTimer(&c.timer, c.end())
+	p.timers.Set(&c.timer, c.end())
 	if c.planned == nil { // its host was taken off the plan meanwhile
 		p.drainFor(c, DrainHostGone)
 		return []*Conn{c}, feedbackNone

@@ -131,8 +131,8 @@ func (p *Pool) setRefused(h *host, what refusal, fullAt int, patience time.Durat
 		change(p, &h.refused, what, refusalTransitions)
 	}
 	h.full, h.fullAt, h.patience, h.reset = now.Add(patience), fullAt, patience, p.lastReset
-	h.timer.host = h
-	p.setTimer(&h.timer, h.full)
+	h.timer.Of.host = h
+	p.timers.Set(&h.timer, h.full)
 }
 
 // clearRefusal notes that the host may take more connections than it has.
@@ -142,7 +142,7 @@ func (p *Pool) clearRefusal(h *host) {
 	}
 	h.full, h.patience = 0, 0
 	if h.count > 0 {
-		p.stopTimer(&h.timer)
+		p.timers.Stop(&h.timer)
 	}
 }
 
@@ -165,13 +165,13 @@ func (p *Pool) stopProbe(h *host) {
 func (p *Pool) hostEmptied(h *host, now mail.Instant) {
 	p.wakeAll(h)
 	if now >= h.until() {
-		p.stopTimer(&h.timer)
+		p.timers.Stop(&h.timer)
 		delete(p.hosts, h.key)
 		p.leave(h)
 		return
 	}
-	h.timer.host = h
-	if p.setTimer(&h.timer, h.until()); h.shut(now) {
-		p.setTimer(&h.timer, h.full)
+	h.timer.Of.host = h
+	if p.timers.Set(&h.timer, h.until()); h.shut(now) {
+		p.timers.Set(&h.timer, h.full)
 	}
 }

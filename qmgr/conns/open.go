@@ -108,9 +108,9 @@ func (p *Pool) hopeless(s *Site, now mail.Instant) bool {
 
 // upgradeAt has the site asked again when a host of a better tier may be tried.
 func (p *Pool) upgradeAt(s *Site, at mail.Instant) {
-	if at != mail.Never && !s.upgrade.set() {
-		s.upgrade.site = s
-		p.setTimer(&s.upgrade, at)
+	if at != mail.Never && !s.upgrade.Running() {
+		s.upgrade.Of.site = s
+		p.timers.Set(&s.upgrade, at)
 	}
 }
 
@@ -212,7 +212,7 @@ func (p *Pool) dial(s *Site, sh *siteHost, message mail.QueueID, now mail.Instan
 	s.group.tookTurn(s)
 	p.last++
 	c := &Conn{ID: p.last, pool: p, host: h, planned: sh, site: s, message: message}
-	c.made, c.timer.conn, c.siteProven = now, c, s.proven()
+	c.made, c.timer.Of.conn, c.siteProven = now, c, s.proven()
 	if c.replaces = s.owed.left(now) > 0; c.replaces {
 		s.owed.n--
 	} else {

@@ -71,7 +71,7 @@ func (p *Pool) hostAnswered(h *host, now mail.Instant) {
 // instant.
 func (p *Pool) networkResult(h *host, since, now mail.Instant, reached bool) {
 	if p.outage.Result(h.key.Addr.Addr(), since, now, reached) && reached {
-		p.stopTimer(&p.probe)
+		p.timers.Stop(&p.probe)
 		p.wakeOffline()
 	}
 }
@@ -136,8 +136,8 @@ func (p *Pool) waitForNetwork(s *Site, at, now mail.Instant) Decision {
 	} else {
 		p.offline.PushBack(&s.inLine, s)
 	}
-	if !p.probe.set() {
-		p.setTimer(&p.probe, at)
+	if !p.probe.Running() {
+		p.timers.Set(&p.probe, at)
 	}
 	return p.wait(s, WaitOutage, mail.Never)
 }
@@ -145,7 +145,7 @@ func (p *Pool) waitForNetwork(s *Site, at, now mail.Instant) Decision {
 // nextProbe sets the time of the next attempt, where some wait for it.
 func (p *Pool) nextProbe() {
 	if at := p.outage.ProbeAt(); at != 0 && !p.offline.Empty() {
-		p.setTimer(&p.probe, at)
+		p.timers.Set(&p.probe, at)
 	}
 }
 
@@ -159,7 +159,7 @@ func (p *Pool) probeNetwork(now mail.Instant) {
 		p.wakeFor(s, causeOutage, nil)
 	}
 	if !p.offline.Empty() { // should that one have no use for it
-		p.setTimer(&p.probe, now.Add(destdb.OutageProbe))
+		p.timers.Set(&p.probe, now.Add(destdb.OutageProbe))
 	}
 }
 

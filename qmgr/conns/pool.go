@@ -8,6 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/prng"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/timers"
 )
 
 // A Pool is all connections of all transports. It belongs to one goroutine. The
@@ -23,7 +24,7 @@ type Pool struct {
 	registry
 	network
 	lines
-	timers
+	timers  timers.Timers[watched]
 	endings endings
 	scratch survey // used again by each survey
 
@@ -92,8 +93,8 @@ func (p *Pool) All() iter.Seq[*Conn] { return p.all.All() }
 func (p *Pool) Forget(s *Site) {
 	assert.That(s.Empty(), "site %s is forgotten and has connections", s.name)
 	p.forgetPlan(s)
-	p.stopTimer(&s.upgrade)
-	p.stopTimer(&s.answer)
+	p.timers.Stop(&s.upgrade)
+	p.timers.Stop(&s.answer)
 	if s.inWake.Listed() {
 		p.woken.Remove(&s.inWake)
 	}

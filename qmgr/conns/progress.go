@@ -81,9 +81,9 @@ func (p *Pool) startsWork(c *Conn, now mail.Instant) {
 	}
 	// The timer is not set anew for each entry: mayHaveStalled finds out that it came too
 	// early.
-	if !c.stall.set() {
-		c.stall.conn = c
-		p.setTimer(&c.stall, now.Add(stallTime))
+	if !c.stall.Running() {
+		c.stall.Of.conn = c
+		p.timers.Set(&c.stall, now.Add(stallTime))
 	}
 }
 
@@ -117,7 +117,7 @@ func (p *Pool) mayHaveStalled(c *Conn, now mail.Instant) {
 	case c.state != Connecting && !c.working(): // it has no slot, or ends
 		return
 	case at > now:
-		p.setTimer(&c.stall, at)
+		p.timers.Set(&c.stall, at)
 		return
 	}
 	s := c.site
@@ -182,9 +182,9 @@ func (p *Pool) NextStuck() *Site { return p.stuck.PopFront() }
 // awaitAnswer has a site count as stuck if it has no connection that is ready after
 // silence.
 func (p *Pool) awaitAnswer(s *Site, now mail.Instant) {
-	if s.ready == 0 && !s.Stuck() && !s.answer.set() {
-		s.answer.site = s
-		p.setTimer(&s.answer, now.Add(silence))
+	if s.ready == 0 && !s.Stuck() && !s.answer.Running() {
+		s.answer.Of.site = s
+		p.timers.Set(&s.answer, now.Add(silence))
 	}
 }
 

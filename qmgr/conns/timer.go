@@ -1,55 +1,24 @@
 package conns
 
 import (
-	"github.com/posthaste-mta/posthaste/internal/minheap"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/timers"
 )
 
-// A timer is when to look at a connection, a site, a host or our network again. It
-// belongs to at most one of conn, site and host, and to our network if to none.
-type timer struct {
-	at   mail.Instant
-	seq  uint64 // timers that are due at the same time are so in the order in which they were set
+// A timer is when to look at a connection, a site, a host or our network again.
+type timer = timers.Timer[watched]
+
+// watched is at most one of conn, site and host, and our network if it is none.
+type watched struct {
 	conn *Conn
 	site *Site
 	host *host
-	slot minheap.Slot
-}
-
-type byInstant struct{}
-
-func (byInstant) Before(a, b *timer) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
-
-func (byInstant) Slot(t *timer) *minheap.Slot { return &t.slot }
-
-// Timers are those that are set.
-type timers struct {
-	heap minheap.Heap[timer, byInstant]
-	seq  uint64 // of the timer that was set last
-}
-
-func (t *timer) set() bool { return t.slot.Heaped() }
-
-// setTimer sets a timer, or sets it anew.
-func (ts *timers) setTimer(t *timer, at mail.Instant) {
-	ts.stopTimer(t)
-	ts.seq++
-	t.at, t.seq = at, ts.seq
-	ts.heap.Push(t)
-}
-
-func (ts *timers) stopTimer(t *timer) {
-	if t.set() {
-		ts.heap.Remove(t)
-	}
 }
 
 // NextDue returns when Surplus should be called next.
 func (p *Pool) NextDue() (mail.Instant, bool) {
-	if t := p.heap.Min(); t != nil {
-		return t.at, true
-	}
-	return 0, false
+	at := p.timers.Next()
+	return at, at != mail.Never
 }
 
 // Surplus returns the connections that have been idle for too long, or have become too
@@ -58,15 +27,14 @@ func (p *Pool) NextDue() (mail.Instant, bool) {
 func (p *Pool) Surplus(now mail.Instant) []*Conn {
 	p.now = now
 	var surplus []*Conn
-	for t := p.heap.Min(); t != nil && t.at <= now; t = p.heap.Min() {
-		p.heap.PopMin()
+	for t := p.timers.Due(now); t != nil; t = p.timers.Due(now) {
 		switch {
-		case t.conn != nil:
+		case t.Of.conn != nil:
 			surplus = p.connDue(t, surplus, now)
-		case t.site != nil:
+		case t.Of.site != nil:
 			p.siteDue(t)
-		case t.host != nil:
-			p.hostDue(t.host, now)
+		case t.Of.host != nil:
+			p.hostDue(t.Of.host, now)
 		default:
 			p.probeNetwork(now)
 		}
@@ -76,13 +44,13 @@ func (p *Pool) Surplus(now mail.Instant) []*Conn {
 
 // connDue deals with a timer of a connection, which is appended to surplus if it ends.
 func (p *Pool) connDue(t *timer, surplus []*Conn, now mail.Instant) []*Conn {
-	c := t.conn
+	c := t.Of.conn
 	if t == &c.stall {
 		p.mayHaveStalled(c, now)
 		return surplus
 	}
 	if at := c.end(); at > now {
-		p.setTimer(t, at)
+		p.timers.Set(t, at)
 	} else if c.state == Ready {
 		p.drainFor(c, c.overdue(now))
 		surplus = append(surplus, c)
@@ -91,7 +59,7 @@ func (p *Pool) connDue(t *timer, surplus []*Conn, now mail.Instant) []*Conn {
 }
 
 func (p *Pool) siteDue(t *timer) {
-	switch s := t.site; t {
+	switch s := t.Of.site; t {
 	case &s.waiting.timer:
 		p.wakeSite(s)
 	case &s.answer:

@@ -145,8 +145,8 @@ type TierView struct {
 // Waits returns what a site waits for.
 func (p *Pool) Waits(s *Site, now mail.Instant) WaitView {
 	w := WaitView{Why: s.waits}
-	if s.timer.set() {
-		w.Until = s.timer.at
+	if s.timer.Running() {
+		w.Until = s.timer.At()
 	}
 	switch s.waits {
 	case WaitShare:

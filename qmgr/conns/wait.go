@@ -15,8 +15,8 @@ const looks = 16
 func (p *Pool) wait(s *Site, why Wait, until mail.Instant) Decision {
 	change(p, &s.waits, why, waitTransitions)
 	if until != mail.Never {
-		s.timer.site = s
-		p.setTimer(&s.timer, until)
+		s.timer.Of.site = s
+		p.timers.Set(&s.timer, until)
 	}
 	return Decision{Kind: Waiting, wait: why}
 }
@@ -113,7 +113,7 @@ func (p *Pool) stopWaiting(s *Site) {
 		s.line = nil
 		s.group.leaveTurn(s)
 	}
-	p.stopTimer(&s.timer)
+	p.timers.Stop(&s.timer)
 	change(p, &s.waits, WaitNone, waitTransitions)
 }
 
