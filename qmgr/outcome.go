@@ -61,7 +61,7 @@ func (q *Qmgr) finish(e *sched.Entry) {
 	wasBusy := e.Busy()
 	e.Leave()
 	if wasBusy {
-		d.volley = 0
+		d.volley.Ended()
 		q.endDelay(d.transport)
 		q.sent(d.transport)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/spread"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -47,7 +48,7 @@ type identity struct {
 // zero unless it is Dead.
 type health struct {
 	window window.Window
-	volley int        // deliveries started since the last one ended
+	volley spread.Volley
 	reason mail.Reply // why the window is Dead
 	told   *Feedback  // the last that was emitted, without cause; nil if none was
 	timer  timer      // Dead: end of the back-off; Suspended: end of the rest

@@ -105,7 +105,7 @@ func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way) mail.R
 		case !s.Up():
 			down = append(down, s.Name+": "+s.WhyDown())
 		case len(spent) < noSourceMax:
-			spent = append(spent, q.whySpent(warmup.Key{Source: s.Name, Site: to.reach}))
+			spent = append(spent, q.warmup.Why(warmup.Key{Source: s.Name, Site: to.reach}, q.now))
 		}
 	}
 	if suspended > 0 && len(down) == 0 {

@@ -1,8 +1,11 @@
 package qmgr
 
-import "github.com/posthaste-mta/posthaste/qmgr/spread"
+import (
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
+	"github.com/posthaste-mta/posthaste/qmgr/spread"
+)
 
-// Entries of one recipient cannot be cut as stagger does. Their starts are spread: after each there is a pause, as long as
+// Entries of one recipient cannot be cut as those of a volley are. Their starts are spread: after each there is a pause, as long as
 // package spread says. It is done for mail that is classified, over connections.
 
 // spreading is a destination's part in this. Invariant: the timer runs during a pause, and only then.
@@ -36,4 +39,14 @@ func (q *Qmgr) spare(d *queue) {
 func (q *Qmgr) spreadOn(d *queue) {
 	d.spreading.Over()
 	d.touch()
+}
+
+// stagger cuts an entry that is about to start, if it is part of a volley to a
+// destination that has more waiting than it can take. Where the host offers the agents, it is left to the host.
+func (q *Qmgr) stagger(e *sched.Entry) {
+	d, n := queueOf(e.Destination()), len(e.Recipients)
+	keep := d.volley.Start(n, d.limits.recipients, d.window.Size(), d.Waiting)
+	if keep < n && d.transport.cfg.Agents != AgentsOffered && !q.cfg.AsPostfix {
+		e.Cut(keep)
+	}
 }

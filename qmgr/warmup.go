@@ -2,7 +2,6 @@ package qmgr
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -68,15 +67,6 @@ func (q *Qmgr) overbooked(d *queue) bool {
 	return d.source != nil && q.warmup.Allowance(d.warmupKey(), q.now).Left() < d.transport.waitingFrom(d.name, d.source.Name)
 }
 
-// whySpent is why a source may not send to a site now.
-func (q *Qmgr) whySpent(k warmup.Key) string {
-	a := q.warmup.Allowance(k, q.now)
-	if a.Room == warmup.Open { // what waits will use it up
-		a.Room, a.Taken = warmup.Spent, a.Of
-	}
-	return a.Reason(k)
-}
-
 // countWarmup counts a delivery that is started. Call-outs are no messages.
 func (q *Qmgr) countWarmup(d *queue, v *delivery) {
 	if d.source == nil || messageOf(v.entry.Message).callout != nil {
@@ -103,21 +93,10 @@ func (q *Qmgr) judgeWarmup(v *delivery, outcomes []mail.Outcome) {
 	if v.counted == 0 {
 		return
 	}
-	if !slices.ContainsFunc(outcomes, func(o mail.Outcome) bool { return o.Result != mail.Untried }) {
+	r, tried := warmup.ResultOf(outcomes)
+	if !tried {
 		q.unstarted(v)
 		return
-	}
-	var r warmup.Result
-	for i := range outcomes {
-		switch o := &outcomes[i]; {
-		case o.Result == mail.Delivered:
-			r.Accepted++
-		case o.Reply.By == "": // it is not the receiver who said so
-		case o.Result == mail.Deferred:
-			r.Deferred++
-		case o.Result == mail.Failed:
-			r.Bounced++
-		}
 	}
 	q.warmup.Ended(queueOf(v.entry.Destination()).warmupKey(), r, q.now)
 }

@@ -16,5 +16,6 @@
 // part in costPart of each delivery. What a slot waits because of a pause is paid from it, and
 // without credit there is no pause.
 //
-// It is done for mail that is classified, over connections.
+// It is done for mail that is classified, over connections. Entries of many recipients are cut instead where a volley of them
+// starts ([Volley]), so that they end one after the other.
 package spread

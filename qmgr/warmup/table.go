@@ -379,6 +379,24 @@ func (t *Table) Give(k Key, m Mark, now mail.Instant) {
 // mail.
 type Result struct{ Accepted, Deferred, Bounced int }
 
+// ResultOf counts the outcomes of a delivery. It reports false if no recipient's turn came.
+func ResultOf(outcomes []mail.Outcome) (r Result, tried bool) {
+	for i := range outcomes {
+		o := &outcomes[i]
+		tried = tried || o.Result != mail.Untried
+		switch {
+		case o.Result == mail.Delivered:
+			r.Accepted++
+		case o.Reply.By == "": // it is not the receiver who said so
+		case o.Result == mail.Deferred:
+			r.Deferred++
+		case o.Result == mail.Failed:
+			r.Bounced++
+		}
+	}
+	return r, tried
+}
+
 // Ended counts how a message ended, on the day on which it did.
 func (t *Table) Ended(k Key, r Result, now mail.Instant) {
 	w := t.configured(k.Source)

@@ -125,3 +125,12 @@ func (a Allowance) Reason(k Key) string {
 	}
 	return ""
 }
+
+// Why is why a source may not send to a site now, or will not be able to when what waits has been sent.
+func (t *Table) Why(k Key, now mail.Instant) string {
+	a := t.Allowance(k, now)
+	if a.Room == Open { // what waits will use it up
+		a.Room, a.Taken = Spent, a.Of
+	}
+	return a.Reason(k)
+}

@@ -460,3 +460,15 @@ func TestNoSiteOfTodayIsForgotten(t *testing.T) {
 		}
 	}
 }
+
+// What the receiver said counts, and nothing else; a delivery that was not begun has no result.
+func TestResultOf(t *testing.T) {
+	by := mail.Reply{Code: 250, By: "mx"}
+	r, tried := ResultOf([]mail.Outcome{{Result: mail.Delivered}, {Result: mail.Deferred}, {Result: mail.Deferred, Reply: by}, {Result: mail.Failed, Reply: by}, {Result: mail.Failed}, {Result: mail.Untried}})
+	if want := (Result{1, 1, 1}); r != want || !tried {
+		t.Errorf("%+v, tried: %t", r, tried)
+	}
+	if _, tried := ResultOf([]mail.Outcome{{Result: mail.Untried}, {Result: mail.Untried}}); tried {
+		t.Error("nobody's turn came")
+	}
+}

@@ -1,6 +1,4 @@
-package qmgr
-
-import "github.com/posthaste-mta/posthaste/qmgr/sched"
+package spread
 
 // Deliveries that start together to one destination, with entries of one size,
 // also end together, and so do those that follow them: all its slots come free
@@ -13,7 +11,7 @@ import "github.com/posthaste-mta/posthaste/qmgr/sched"
 // of what a transaction may carry for the one, more for the next. From then on
 // the slots come free one after the other, and every entry has its full size.
 // Postfix does not do this; there the time it takes to start processes has some
-// of the same effect. Where the host offers the agents, it is left to the host.
+// of the same effect.
 
 // A window that has just grown starts two deliveries at once, which is no volley;
 // and entries of a few recipients are not worth the further transactions.
@@ -22,24 +20,23 @@ const (
 	staggerMin = 10 // recipients that a transaction may carry
 )
 
-// stagger cuts an entry that is about to start, if it is part of a volley to a
-// destination that has more waiting than it can take. What is cut off waits in
-// front.
-func (q *Qmgr) stagger(e *sched.Entry) {
-	d := queueOf(e.Destination())
-	place := d.volley
-	d.volley++
-	cfg, width := &d.transport.cfg, d.window.Size()
-	if cfg.Agents == AgentsOffered || q.cfg.AsPostfix || place < volleyMin || d.Waiting <= width {
-		return
-	}
-	full := d.limits.recipients
+// A Volley is the number of deliveries to a destination that have started since the last one ended.
+type Volley int
+
+// Start counts one more, of an entry with n recipients, to a destination whose window is so wide and where so many entries wait. It
+// returns how many recipients the entry keeps; what is cut off waits in front. A transaction may carry full recipients, any number if that is
+// 0 or less.
+func (v *Volley) Start(n, full, width, waiting int) int {
+	place := int(*v)
+	*v++
 	if full <= 0 {
-		full = len(e.Recipients)
+		full = n
 	}
-	keep := max(full*(place%width)/width, 1)
-	if full < staggerMin || place%width == 0 || keep >= len(e.Recipients) {
-		return
+	if place < volleyMin || waiting <= width || full < staggerMin || place%width == 0 {
+		return n
 	}
-	e.Cut(keep)
+	return min(max(full*(place%width)/width, 1), n)
 }
+
+// Ended begins anew: a delivery has ended.
+func (v *Volley) Ended() { *v = 0 }
