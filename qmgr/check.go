@@ -227,6 +227,6 @@ func (t *transport) check(leftovers bool) {
 		assert.That((d.window.State() == window.Ready) != d.timer.Running(), "%s:%s: state and timer disagree", t.Name, d.nexthop)
 	}
 	assert.That(t.dead() == t.outage.timer.Running(), "%s: state and timer disagree", t.Name)
-	assert.That((t.delay.state == delayWaiting || t.delay.state == delayDialing) == t.delay.timer.Running(), "%s: delay and timer disagree", t.Name)
-	assert.That(t.delay.state == delayFree || t.delay.state == delayTaken || t.delay.state == delayDialing || t.cfg.TransportRateDelay > 0, "%s waits and has no rate delay", t.Name)
+	assert.That(t.delay.Timed() == t.delay.timer.Running(), "%s: delay and timer disagree", t.Name)
+	assert.That(t.delay.None() || t.cfg.TransportRateDelay > 0, "%s waits and has no rate delay", t.Name)
 }

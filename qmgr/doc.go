@@ -100,7 +100,7 @@
 //	message.go, queue.go, transport.go  the structures
 //	admission.go, routing.go, lookups.go   how mail comes in (package intake)
 //	pick.go, outcome.go, round.go       how it is tried, and what becomes of it
-//	transportdelay.go, spread.go, timers.go  when and how large an entry starts (package spread)
+//	transportdelay.go, spread.go, timers.go  when and how large an entry starts (packages spacing and spread)
 //	reach.go, conn.go, carry.go         with connections: asked for, opened, used
 //	source.go, warmup.go, warmupscan.go our addresses (packages source and warmup)
 //	outage.go, crowding.go, debts.go, lapse.go  what cannot go now (package debts)

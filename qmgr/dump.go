@@ -58,7 +58,7 @@ func (t *transport) flags() int {
 	if t.dead() {
 		flags |= 2
 	}
-	if t.delay.holds() {
+	if t.delay.Holds() {
 		flags |= 4
 	}
 	return flags

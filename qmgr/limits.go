@@ -158,8 +158,8 @@ func (q *Qmgr) paceTransport(t *transport) {
 	ready, at := t.rate.Ready(q.now)
 	q.timers.Stop(&t.pace)
 	busy := t.spaced() && t.Busy > 0 // it is called again when that ends
-	if t.spaced() && q.now < t.delay.until {
-		ready, at = false, max(at, t.delay.until)
+	if t.spaced() && q.now < t.delay.Until() {
+		ready, at = false, max(at, t.delay.Until())
 	}
 	t.paused = busy || !ready
 	if !ready && !busy {

@@ -175,25 +175,16 @@ func (q *Qmgr) agentReady(name string) {
 func (q *Qmgr) selectTransport(pending map[string]int) {
 	q.stale.Refresh()
 	for t := range q.ring.All() {
-		if t.mayAsk(pending[t.Name]) && t.offers(pending[t.Name], q.cfg.AsPostfix) {
+		if t.delay.MayAsk(pending[t.Name], maxPending) && t.offers(pending[t.Name], q.cfg.AsPostfix) {
 			q.ring.RotateAfter(&t.inRing)
-			t.askedForAgent()
+			if t.cfg.TransportRateDelay > 0 {
+				t.delay.Asked()
+			}
 			q.emit(Selected{Transport: t.Name})
 			return
 		}
 	}
 	q.emit(Selected{})
-}
-
-// mayAsk reports whether one more agent may be asked for.
-func (t *transport) mayAsk(pending int) bool {
-	switch t.delay.state {
-	case delayFree, delayDialing:
-		return pending < maxPending
-	case delayAsked:
-		return pending == 0 // the one that was asked for does not come
-	}
-	return false
 }
 
 // maxPending is the maximum number of agents of a transport that are on their way.

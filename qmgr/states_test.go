@@ -30,5 +30,4 @@ func TestStatesAreReachedAndLeft(t *testing.T) {
 	}
 	check("stage", stages, int(stageOpening), func(from, to int) bool { return stageTransitions[from][to] }, map[int]bool{int(stageClosing): true})
 	check("deadline", overdues, int(overdueNot), func(from, to int) bool { return overdueTransitions[from][to] }, map[int]bool{int(overdueDone): true})
-	check("transport delay", delayStates, int(delayFree), func(from, to int) bool { return delayTransitions[from][to] }, nil)
 }

@@ -27,12 +27,12 @@ type transport struct {
 	queues   directory.Directory[queue]
 	outage   outage
 	limits   limits // of its destinations, but for those that have others
-	spacing
+	timely
 	joint
 }
 
-// spacing is a transport's limits by time.
-type spacing struct {
+// timely is a transport's limits by time.
+type timely struct {
 	rate   rate.Bucket
 	paused bool  // one of them is reached
 	pace   timer // paused, unless a delivery has to end: when it may have more
@@ -86,7 +86,7 @@ func (t *transport) ready() bool {
 // Full reports whether a limit of the transport itself, or its delay, keeps it from starting
 // deliveries.
 func (t *transport) Full() bool {
-	return t.paused || t.delay.holds() || t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit
+	return t.paused || t.delay.Holds() || t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit
 }
 
 // queue returns the queue of a nexthop from a source, with a demand of security, and makes it

@@ -39,8 +39,8 @@ func (q *Qmgr) unsourced(d *queue) WaitReason {
 // which is one, too, where there are connections.
 func (q *Qmgr) transportRate(t *transport) WaitReason {
 	limit, at := t.rate.Binding(q.now)
-	if t.spaced() && (t.Busy > 0 || t.delay.until >= at) {
-		until := t.delay.until
+	if t.spaced() && (t.Busy > 0 || t.delay.Until() >= at) {
+		until := t.delay.Until()
 		if t.Busy > 0 {
 			until = 0 // it depends on what is under way
 		}
@@ -52,7 +52,7 @@ func (q *Qmgr) transportRate(t *transport) WaitReason {
 // waitReason returns what keeps a transport from starting what could be started.
 func (t *transport) waitReason() WaitReason {
 	switch {
-	case t.delay.holds():
+	case t.delay.Holds():
 		return WaitReason{Kind: WaitTransportDelay, Until: t.delay.next(), Pause: t.cfg.TransportRateDelay}
 	case t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit:
 		return WaitReason{Kind: WaitProcessLimit, Limit: t.cfg.ProcessLimit, Deliveries: true}
