@@ -96,16 +96,17 @@
 // read when a file below names them.
 //
 //	event.go, action.go, config.go      what goes in and comes out
-//	qmgr.go                             Step
-//	message.go, queue.go, transport.go  the structures
-//	admission.go, routing.go, lookups.go   how mail comes in (package intake)
+//	qmgr.go, timers.go                  Step (package timers)
+//	message.go, queue.go, transport.go  the structures (package directory)
+//	admission.go, recipients.go, routing.go, lookups.go  how mail comes in (package intake)
 //	pick.go, outcome.go, round.go       how it is tried, and what becomes of it
-//	transportdelay.go, spread.go, timers.go  when and how large an entry starts (packages spacing and spread)
+//	transportdelay.go, spread.go, limits.go  when and how large an entry starts (packages spacing, spread, rate and shape)
 //	reach.go, conn.go, carry.go         with connections: asked for, opened, used
 //	source.go, warmup.go, warmupscan.go our addresses (packages source and warmup)
-//	outage.go, crowding.go, debts.go, lapse.go  what cannot go now (package debts)
+//	outage.go, crowding.go, debts.go, network.go  what cannot go now (package debts)
 //	deadline.go                         what is late
-//	suspend.go                          what operators have suspended (package suspend)
+//	measure.go, hosts.go                what rules on replies demand, and what is saved (packages measure and saved)
+//	suspend.go                          what is suspended (package suspend)
 //	operator.go, settle.go, setroute.go, lapse.go  orders (package orders)
 //	view.go, destinations.go, waitreason.go, sourceview.go  what can be seen (package views)
 //	verification.go                     questions of clients (package callout)

@@ -157,7 +157,7 @@ func (q *Qmgr) suspend(ev Suspend) {
 	q.tellSuspensions(notice)
 }
 
-// tellSuspensions emits what is told about suspensions.
+// tellSuspensions emits notices about suspensions.
 func (q *Qmgr) tellSuspensions(all ...suspend.Notice) {
 	for _, n := range all {
 		kind := NoteSuspended

@@ -98,7 +98,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// What rules have demanded ends with them; as long as nobody has said which there are, all are.
+// What rules have demanded ends with them; before it is known which there are, all count.
 func TestRules(t *testing.T) {
 	r := rest(0, time.Hour)
 	r.Rest.Rule = "b"

@@ -8,11 +8,11 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Book has the changes of messages at rest that are under way because of orders, and what is to be done next. It belongs to one
+// A Book has the changes of messages at rest that are under way because of orders, and what happens next. It belongs to one
 // goroutine.
 type Book struct {
 	moving map[mail.QueueID]Wish    // what is wished after each change
-	chosen map[mail.QueueID]Indexes // recipients to be tried of messages that the intake has named
+	chosen map[mail.QueueID]Indexes // recipients of named messages that will be tried
 	wishes []pending                // for messages that have come to rest
 
 	lapsing int          // removals of held mail that are being made durable
@@ -106,10 +106,10 @@ func (b *Book) Wish(id mail.QueueID, at mail.Place, w Wish) {
 	}
 }
 
-// Wishes returns the number of messages with which something is to be done now.
+// Wishes returns the number of messages for which something is wished now.
 func (b *Book) Wishes() int { return len(b.wishes) }
 
-// Next returns what is to be done now with the first of them, which is not remembered any more; false if there is none.
+// Next takes the first of them, and returns what is wished for it; false if there is none.
 func (b *Book) Next() (id mail.QueueID, w Wish, ok bool) {
 	if len(b.wishes) == 0 {
 		return 0, Wish{}, false
@@ -126,7 +126,7 @@ func (b *Book) Choose(id mail.QueueID, some Indexes) (named bool) {
 	return named
 }
 
-// TakeChosen returns the recipients that are to be tried of a message that is opened.
+// TakeChosen returns the chosen recipients of a message that is opened.
 func (b *Book) TakeChosen(id mail.QueueID) Indexes {
 	some := b.chosen[id]
 	assert.That(len(some) > 0, "no recipients of %v are chosen", id)
@@ -134,8 +134,8 @@ func (b *Book) TakeChosen(id mail.QueueID) Indexes {
 	return some
 }
 
-// LookHeld reports whether held mail is to be looked for whose time is over: it is due, as far as is known, or
-// nobody has looked since the start.
+// LookHeld reports whether held mail whose time is over must be searched for: it is due, as far as is known, or
+// there was no search since the start.
 func (b *Book) LookHeld(due bool, now mail.Instant) bool {
 	if !b.begun {
 		b.begun, b.first = true, now.Add(firstLook)

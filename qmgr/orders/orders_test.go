@@ -91,7 +91,7 @@ func TestSettling(t *testing.T) {
 	}
 }
 
-// Held mail is looked for an hour after the start, or when it is due. Few removals are under way at once, and each is told apart from
+// Held mail is looked for an hour after the start, or when it is due. Few removals are under way at once, and each is distinguished from
 // what operators have done meanwhile.
 func TestLapses(t *testing.T) {
 	b := New()
@@ -99,7 +99,7 @@ func TestLapses(t *testing.T) {
 		t.Error("the first look is an hour after the start, and the only one")
 	}
 	if !b.LookHeld(true, now.Add(9*time.Hour)) {
-		t.Error("nobody looks when something is due")
+		t.Error("there is no search when something is due")
 	}
 	for id := mail.QueueID(1); b.MayLapse(); id++ {
 		b.Lapse(id)

@@ -43,7 +43,7 @@ type Settling struct {
 	Last     bool // no other recipient waits
 }
 
-// Add adds what else is to be done.
+// Add adds more.
 func (s *Settling) Add(more Settling) {
 	s.Outcomes = append(s.Outcomes, more.Outcomes...) // its own: no other message has these
 	s.Splits = append(s.Splits, more.Splits...)

@@ -46,7 +46,7 @@ func (w *world) fill() {
 	w.orders.Put(domain, measure.Record{Order: measure.Order{By: "jo", Since: now, Until: mail.Never}})
 }
 
-// Who reads what the feed has returned, in one call or in many, knows what the tables have.
+// What the feed has returned, in one call or in many, is read as what the tables have.
 func TestRoundTrip(t *testing.T) {
 	for _, most := range []int{1, 2, 100} {
 		w := newWorld()

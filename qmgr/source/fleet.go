@@ -92,9 +92,9 @@ type Use uint8
 
 // The uses, the better the higher.
 const (
-	UseNot  Use = iota // it may not
-	UseDead            // it may, but the destination is dead from this source
-	UseWell            // it may
+	UseNot  Use = iota // no
+	UseDead            // as UseWell, but the destination is dead from this source
+	UseWell            // yes
 )
 
 // A Choice is about the source of one message for a destination.

@@ -12,7 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
 )
 
-// A Book has the suspensions in force, and what is to be done for the mail of those that have ended. It belongs to
+// A Book has the suspensions in force, and what the mail of those that have ended needs. It belongs to
 // one goroutine.
 type Book struct {
 	orders *measure.Table
@@ -25,8 +25,8 @@ type Book struct {
 	scan
 }
 
-// New returns a book without suspensions. Neither transports that are exempt can be suspended, nor what is to be
-// delivered by them.
+// New returns a book without suspensions. Exempt transports cannot be suspended, nor can their
+// mail.
 func New(exempt ...string) *Book { return &Book{orders: measure.NewOrders(), exempt: exempt} }
 
 // Orders returns the table of what is in force, for whoever saves it.
@@ -57,7 +57,7 @@ func (b *Book) count(k measure.Key, o measure.Order, n int) {
 	}
 }
 
-// A Notice is what is told about a suspension.
+// A Notice reports what has become of a suspension.
 type Notice struct {
 	// Of a Destination: its transport and name, and the source unless it is suspended from all.
 	Transport, Nexthop, Source string
@@ -152,7 +152,7 @@ func end(now mail.Instant, after time.Duration) mail.Instant {
 }
 
 // OrderByRule suspends a destination from a source, or without one from all, because of a rule. It reports false if
-// rules have suspended as many as they may.
+// the limit for rules is reached.
 func (b *Book) OrderByRule(to Way, source string, m *mail.Measure, now mail.Instant) (n Notice, done bool) {
 	if b.ruled >= measure.OrderLimit {
 		return Notice{}, false

@@ -61,7 +61,7 @@ func (s Suspension) Reply() mail.Reply {
 	return mail.Reply{Code: 451, Status: status, Text: text}
 }
 
-// describe returns what is told about an order.
+// describe returns an order as text.
 func describe(k measure.Key, o measure.Order) string {
 	text := k.Scope.String() + " " + k.Value()
 	switch {

@@ -19,7 +19,7 @@ func mailTo(domain string) *Mail {
 	return &Mail{Way: Way{Transport: "smtp", Name: "{mx}", Reach: "{mx}"}, Nexthop: domain, To: mail.Address("u@" + domain), Flow: &mail.Flow{Class: "bulk", Tenant: "t1"}}
 }
 
-// Each scope concerns the mail that it names, and no other. What is to be deferred or refused is never kept.
+// Each scope concerns the mail that it names, and no other. What waits for its deferral is never kept.
 func TestWhatEachScopeConcerns(t *testing.T) {
 	other := &Mail{Way: Way{Transport: "relay", Name: "b.test", Reach: "b.test"}, Nexthop: "b.test", To: "u@b.test", Flow: &mail.Flow{Class: "normal", Tenant: "t2"}}
 	late := mailTo("a.test")
@@ -46,7 +46,7 @@ func TestWhatEachScopeConcerns(t *testing.T) {
 			t.Errorf("%v %s keeps other mail: %v", c.scope, c.value, s.Reply())
 		}
 		if _, is := b.Of(late); is {
-			t.Errorf("%v %s keeps what is to be deferred", c.scope, c.value)
+			t.Errorf("%v %s keeps what waits for its deferral", c.scope, c.value)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestStay(t *testing.T) {
 	}
 	b.Leaves(&s, mail.Place{Area: mail.AreaDeferred, Due: start.Add(3 * time.Hour)}, start.Add(2*time.Hour))
 	if b.WakeAt() == mail.Never {
-		t.Error("it waits for what has ended, and nobody looks for it")
+		t.Error("it waits for what has ended, and there is no search for it")
 	}
 	b.Check(false, func(func(*Stay) bool) {})
 }

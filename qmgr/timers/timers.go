@@ -1,6 +1,6 @@
 // Package timers has the instants at which something is due.
 //
-// There are no callbacks. Who sets a timer says what it is of, and asks from time to time which timers are due. Those that are due at
+// There are no callbacks. The owner says what each timer is of, and asks from time to time which timers are due. Those that are due at
 // the same instant are so in the order in which they were set, so that a run can be repeated from its events.
 package timers
 
@@ -10,7 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Timer is of something that is described by a T. The zero Timer is not running; before it is set, Of is to be filled in. It must not be
+// A Timer is of something that is described by a T. The zero Timer is not running; Of must be set before it starts. It must not be
 // copied while it is running.
 type Timer[T any] struct {
 	Of   T
