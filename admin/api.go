@@ -330,7 +330,7 @@ type DestinationStatus struct {
 	Source     string      `json:"source,omitempty" doc:"The source that the mail leaves from; absent without sources."`
 	Security   string      `json:"security,omitempty" doc:"The security demand of the mail; absent for TLS if the server offers it."`
 	Instead    string      `json:"instead,omitempty" doc:"Of the transport retry: the transport and nexthop that the mail was to take, with a colon between them."`
-	State      string      `json:"state" enum:"ready,dead,suspended"`
+	State      string      `json:"state" enum:"ready,opening,full,rate-limited,paused,dead,suspended" doc:"As for destinations."`
 	Window     int         `json:"window" doc:"Deliveries that may go on at the same time."`
 	Busy       int         `json:"busy" doc:"Deliveries under way."`
 	Todo       int         `json:"todo" doc:"Deliveries that wait."`

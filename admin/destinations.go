@@ -19,7 +19,7 @@ import (
 
 type destinationsInput struct {
 	Name   string   `query:"name" maxLength:"512" example:"*.example.com" doc:"A substring of transport:nexthop; or a pattern for all of it, in which * stands for any text. Case does not matter."`
-	States []string `query:"state,explode" enum:"ready,opening,full,rate-limited,paused,dead" maxItems:"6" doc:"Only destinations in these states."`
+	States []string `query:"state,explode" enum:"ready,opening,full,rate-limited,paused,dead,suspended" maxItems:"7" doc:"Only destinations in these states."`
 	Each   bool     `query:"each_source" doc:"A line for each source of a destination, instead of one for all together."`
 	Limit  int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Maximum number of destinations in the answer."`
 	Cursor string   `query:"cursor" maxLength:"2048" doc:"Position to continue from: next of the previous answer. Since the queue changes between requests, a destination may be returned twice or not at all."`

@@ -14,7 +14,7 @@ type Destination struct {
 	Security   string      `json:"security,omitempty" doc:"The security demand of its mail, as level or level=names; absent for TLS if the server offers it."`
 	Sources    []string    `json:"sources,omitempty" doc:"The sources that its mail leaves from, whose counts are added up here."`
 	Nexthop    string      `json:"nexthop" doc:"Domain, [host]:port, or {host,host;host}: MX hosts that several domains share."`
-	State      string      `json:"state" enum:"ready,opening,full,rate-limited,paused,dead" doc:"ready: it takes mail; opening: its hosts are being looked up or connected to; full: it is at a limit of concurrent connections or deliveries; rate-limited: it is at a rate limit; paused: a delay between two deliveries; dead: it cannot be reached."`
+	State      string      `json:"state" enum:"ready,opening,full,rate-limited,paused,dead,suspended" doc:"ready: it takes mail; opening: its hosts are being looked up or connected to; full: it is at a limit of concurrent connections or deliveries; rate-limited: it is at a rate limit; paused: a delay between two deliveries; dead: it cannot be reached; suspended: an operator or a rule on replies has suspended it, or its transport, site or source."`
 	Messages   int         `json:"messages" doc:"Messages with waiting recipients."`
 	Recipients int         `json:"recipients" doc:"Recipients that wait."`
 	Todo       int         `json:"todo" doc:"Waiting transactions."`

@@ -26,7 +26,7 @@ type EventFilter struct {
 	Tenant    []string `query:"tenant,explode" maxItems:"100" doc:"Its tenant."`
 	Flow      []string `query:"flow,explode" maxItems:"100" doc:"Its flow."`
 	Transport []string `query:"transport,explode" maxItems:"100" doc:"The transport."`
-	Site      []string `query:"site,explode" maxItems:"100" doc:"The nexthop, as in /v1/destinations; braces and brackets around it may be left out."`
+	Site      []string `query:"site,explode" maxItems:"100" doc:"The nexthop, as in /v1/destinations; braces and brackets around it may be left out; or a host of a site."`
 	Source    []string `query:"source,explode" maxItems:"100" doc:"The source that the mail leaves from."`
 	Sender    []string `query:"sender,explode" maxItems:"100" doc:"An address, @domain for a domain, or <> for the null sender."`
 	Recipient []string `query:"recipient,explode" maxItems:"100" doc:"An address, or @domain for a domain."`
@@ -48,7 +48,7 @@ const statusLetters = " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 type eventCondition struct {
 	fields []string
 	is     patterns
-	of     func(string) string // what of the field has to match; nil: all of it
+	match  func(patterns, string) bool
 }
 
 // parse returns a function that reports whether an event meets the conditions. The error joins fieldErrors.
@@ -72,26 +72,26 @@ func (f *EventFilter) parse() (func(*event.Event) bool, error) {
 		texts  []string
 		parse  func(string) (pattern, error)
 		fields []string
-		of     func(string) string
+		match  func(patterns, string) bool // nil: patterns.match
 	}{
 		{"status", f.Status, parseGlob, []string{"status"}, nil},
-		{"id", f.ID, parseGlob, []string{"id", "report", "original_id"}, nil},
+		{"id", f.ID, parseID, []string{"id", "report", "original_id"}, nil},
 		{"class", f.Class, parseGlob, []string{"class"}, nil},
 		{"tenant", f.Tenant, parseGlob, []string{"tenant"}, nil},
 		{"flow", f.Flow, parseGlob, []string{"flow"}, nil},
 		{"transport", f.Transport, parseGlob, []string{"transport"}, nil},
-		{"site", bareSites(f.Site), parseGlob, []string{"nexthop", "site"}, bareSite},
+		{"site", f.Site, parseSite, []string{"nexthop", "site"}, patterns.matchSite},
 		{"source", f.Source, parseGlob, []string{"source"}, nil},
 		{"sender", f.Sender, parseSender, []string{"from", "sender"}, nil},
 		{"recipient", f.Recipient, parseRecipient, []string{"to", "recipient"}, nil},
-		{"domain", f.Domain, parseDomain, []string{"to", "recipient"}, func(address string) string { return mail.Address(address).Domain() }},
+		{"domain", f.Domain, parseDomain, []string{"to", "recipient"}, func(p patterns, address string) bool { return p.match(mail.Address(address).Domain()) }},
 	} {
 		is, err := parsePatterns(c.name, c.texts, c.parse)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		if len(is) > 0 {
-			all = append(all, eventCondition{c.fields, is, c.of})
+			all = append(all, eventCondition{c.fields, is, c.match})
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -110,36 +110,25 @@ func (f *EventFilter) parse() (func(*event.Event) bool, error) {
 	}, nil
 }
 
+// parseID reads a queue ID, in upper or lower case, or a pattern with stars. What is neither would match nothing for ever.
+func parseID(text string) (pattern, error) {
+	if _, err := mail.ParseQueueID(strings.ToUpper(text)); err != nil && !strings.Contains(text, "*") {
+		return pattern{}, fmt.Errorf("not a queue ID: %w", err)
+	}
+	return newGlob(text), nil
+}
+
 func (c *eventCondition) met(e *event.Event) bool {
 	for _, name := range c.fields {
 		value, has := e.Field(name)
 		if !has {
 			continue
 		}
-		if c.of != nil {
-			value = c.of(value)
-		}
-		if c.is.match(value) {
+		if c.match == nil && c.is.match(value) || c.match != nil && c.match(c.is, value) {
 			return true
 		}
 	}
 	return false
-}
-
-// bareSite returns the name of a destination without the braces of a site or the brackets of a host.
-func bareSite(name string) string {
-	if len(name) > 2 && (name[0] == '{' && name[len(name)-1] == '}' || name[0] == '[' && name[len(name)-1] == ']') {
-		return name[1 : len(name)-1]
-	}
-	return name
-}
-
-func bareSites(names []string) []string {
-	all := make([]string, len(names))
-	for i := range names {
-		all[i] = bareSite(names[i])
-	}
-	return all
 }
 
 const (

@@ -42,8 +42,8 @@ func TestEventsAreChosen(t *testing.T) {
 		"kind=delivery":                "bc",
 		"kind=delivery&kind=report":    "bce",
 		"kind=delivery&status=bounced": "c",
-		"id=A1":                        "abd",
-		"id=A4":                        "e",
+		"id=A1*":                       "abd",
+		"id=A4*":                       "e",
 		"class=bulk":                   "a",
 		"class=-":                      "",
 		"tenant=sh*":                   "ad",
@@ -51,6 +51,7 @@ func TestEventsAreChosen(t *testing.T) {
 		"site=example.net":             "b",
 		"site={example.net}":           "b",
 		"site=mx.example.org":          "c",
+		"site=[mx.example.org]":        "c",
 		"site=*":                       "bc",
 		"transport=lmtp&transport=x":   "c",
 		"source=one":                   "c",
@@ -171,7 +172,7 @@ func TestEventsForBrowsers(t *testing.T) {
 // Wrong conditions are refused with what is wrong, and so are followers beyond the limits: half of the connections, and event.FollowersMax.
 func TestEventsAreRefused(t *testing.T) {
 	a := serve(t, admintest.New(), admin.Config{Events: new(event.Hub)})
-	for query, want := range map[string]string{"kind=delivered": "there is no such event; there are accepted, ", "status=send": "there is no such status; there are sent, ", "kinds=a": "kinds", "site=+": "empty", "sender=//": "empty regular expression"} {
+	for query, want := range map[string]string{"kind=delivered": "there is no such event; there are accepted, ", "status=send": "there is no such status; there are sent, ", "kinds=a": "kinds", "site=+": "empty", "site=": "empty", "site=a&site=": "empty", "id=zz": "not a queue ID", "sender=//": "empty regular expression"} {
 		if w := a.do(http.MethodGet, "/v1/events?"+query, ""); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %s, want %q", query, w.Code, w.Body, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -101,6 +102,11 @@ func (s *Server) lists() map[string]bool {
 func onlyOnce(lists map[string]bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
+			if lists[name] && slices.Contains(values, "") { // which would be passed over, as if the condition were not there
+				answerProblem(w, http.StatusUnprocessableEntity, "validation failed",
+					&huma.ErrorDetail{Location: "query." + name, Message: "given with an empty value"})
+				return
+			}
 			if len(values) > 1 && !lists[name] {
 				answerProblem(w, http.StatusUnprocessableEntity, "validation failed",
 					&huma.ErrorDetail{Location: "query." + name, Message: "given more than once, but takes a single value", Value: clip(values[1])})

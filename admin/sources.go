@@ -54,7 +54,7 @@ type SourcePool struct {
 // A SourceSite is what a source has at one destination.
 type SourceSite struct {
 	Name        string      `json:"name" doc:"Transport and nexthop, separated by a colon."`
-	State       string      `json:"state" enum:"ready,opening,full,rate-limited,paused,dead"`
+	State       string      `json:"state" enum:"ready,opening,full,rate-limited,paused,dead,suspended"`
 	Waiting     int         `json:"waiting"`
 	Busy        int         `json:"busy"`
 	Connections int         `json:"connections" doc:"Open, or being opened."`

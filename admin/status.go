@@ -72,7 +72,7 @@ func transportStatus(v *qmgr.View) []TransportStatus {
 
 func destinationStatus(q *qmgr.QueueView, transport string) DestinationStatus {
 	status := DestinationStatus{
-		Nexthop: q.Nexthop, Source: q.Source, Security: q.Security, Instead: insteadOf(q.Instead), State: q.State.String(), Window: q.Window, Busy: q.Busy, Todo: q.Todo,
+		Nexthop: q.Nexthop, Source: q.Source, Security: q.Security, Instead: insteadOf(q.Instead), State: q.Condition.String(), Window: q.Window, Busy: q.Busy, Todo: q.Todo,
 		Open: q.Connections.Ready, Opening: q.Connections.Connecting, Reason: q.Reason.String(), Until: wallOrNil(q.Until),
 		WaitReason: waitReasonOf(&q.WaitReason, transport),
 	}

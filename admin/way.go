@@ -38,9 +38,10 @@ func (s *selector) prepare(area mail.Area, page []mail.Cursor) {
 	s.core.prepare(ids)
 }
 
-// matchSite reports whether one of the patterns matches a nexthop or, if it is a site, one of its hosts.
+// matchSite reports whether one of the patterns, which parseSite has read, matches a nexthop, with or without the braces or brackets around
+// it, or one of the hosts of a site.
 func (p patterns) matchSite(nexthop string) bool {
-	if p.match(nexthop) {
+	if p.match(nexthop) || p.match(bareSite(nexthop)) {
 		return true
 	}
 	inside, ok := strings.CutPrefix(nexthop, "{")
@@ -67,7 +68,15 @@ func (p patterns) matchHost(by string) bool {
 }
 
 // parseSite reads the pattern of a site.
-func parseSite(text string) (pattern, error) { return newGlob(text), nil }
+func parseSite(text string) (pattern, error) { return newGlob(bareSite(text)), nil }
+
+// bareSite returns the name of a destination without the braces of a site or the brackets of a host.
+func bareSite(name string) string {
+	if len(name) > 2 && (name[0] == '{' && name[len(name)-1] == '}' || name[0] == '[' && name[len(name)-1] == ']') {
+		return name[1 : len(name)-1]
+	}
+	return name
+}
 
 // A locator asks the core for the ways of recipients that were not tried yet. It belongs to one request.
 type locator struct {

@@ -31,12 +31,12 @@ type wiretapInput struct {
 
 // parse returns a function that reports whether a connection meets the conditions. The error joins fieldErrors.
 func (f *WiretapFilter) parse() (func(wiretap.Connection) bool, error) {
-	site, err1 := parsePatterns("site", bareSites(f.Site), parseGlob)
+	site, err1 := parsePatterns("site", f.Site, parseSite)
 	host, err2 := parsePatterns("host", f.Host, parsePart)
 	source, err3 := parsePatterns("source", f.Source, parseGlob)
 	transport, err4 := parsePatterns("transport", f.Transport, parseGlob)
 	return func(c wiretap.Connection) bool {
-		return site.match(bareSite(c.Nexthop)) && host.match(c.Host) && source.match(c.Source) && transport.match(c.Transport)
+		return (len(site) == 0 || site.matchSite(c.Nexthop)) && host.match(c.Host) && source.match(c.Source) && transport.match(c.Transport)
 	}, errors.Join(err1, err2, err3, err4)
 }
 

@@ -197,7 +197,7 @@ func TestWhyMailWaits(t *testing.T) {
 			t.Errorf("condition %d is %v", i, c)
 		}
 	}
-	if len(qmgr.WaitKinds()) < 20 || len(qmgr.Conditions()) != 6 {
+	if len(qmgr.WaitKinds()) < 20 || len(qmgr.Conditions()) != 7 {
 		t.Errorf("%d reasons and %d conditions", len(qmgr.WaitKinds()), len(qmgr.Conditions()))
 	}
 }

@@ -44,6 +44,7 @@ func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
 	for d := range t.destinations() {
 		most.Add(d)
 		one := d.view()
+		one.Condition = q.condition(d)
 		v.All.Add(&one)
 	}
 	for _, d := range most.Sorted() {
@@ -74,7 +75,7 @@ func (d *queue) view() QueueView {
 // queueView is view, completed by what keeps its mail waiting.
 func (q *Qmgr) queueView(d *queue) QueueView {
 	v := d.view()
-	v.WaitReason = q.waitReason(d)
+	v.Condition, v.WaitReason = q.condition(d), q.waitReason(d)
 	if d.resting(q.now) {
 		v.Rule = d.measures.Rest.Rule
 	}

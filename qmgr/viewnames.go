@@ -74,12 +74,13 @@ const (
 	WaitReportTurn       = views.WaitReportTurn
 	WaitLookups          = views.WaitLookups
 
-	ConditionReady   = views.ConditionReady
-	ConditionOpening = views.ConditionOpening
-	ConditionFull    = views.ConditionFull
-	ConditionLimited = views.ConditionLimited
-	ConditionPaused  = views.ConditionPaused
-	ConditionDead    = views.ConditionDead
+	ConditionReady     = views.ConditionReady
+	ConditionOpening   = views.ConditionOpening
+	ConditionFull      = views.ConditionFull
+	ConditionLimited   = views.ConditionLimited
+	ConditionPaused    = views.ConditionPaused
+	ConditionDead      = views.ConditionDead
+	ConditionSuspended = views.ConditionSuspended
 )
 
 // WaitKinds returns all kinds of wait reasons, in the order of their numbers.

@@ -88,6 +88,8 @@ func (q *Qmgr) sourced(d *queue, o WaitReason) WaitReason {
 // wait reason it takes next to no time.
 func (q *Qmgr) condition(d *queue) Condition {
 	switch {
+	case q.suspended.Any() && q.suspended.OfQueue(d.way().on(d.transport.Name), d.nexthop, d.source.String()).Until != 0:
+		return ConditionSuspended
 	case d.dead(), d.transport.dead():
 		return ConditionDead
 	case d.window.State() == window.Suspended:

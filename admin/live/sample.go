@@ -92,7 +92,7 @@ type SiteSample struct {
 	Name        string     `json:"name" doc:"Transport and nexthop, separated by a colon."`
 	Transport   string     `json:"transport"`
 	Nexthop     string     `json:"nexthop"`
-	State       string     `json:"state" enum:"ready,opening,full,rate-limited,paused,dead" doc:"As for destinations."`
+	State       string     `json:"state" enum:"ready,opening,full,rate-limited,paused,dead,suspended" doc:"As for destinations."`
 	Reason      string     `json:"reason,omitempty" doc:"Why it is dead."`
 	Until       *time.Time `json:"until,omitempty" doc:"Dead: when it is tried again."`
 	Window      int        `json:"window" doc:"Current limit of concurrent connections, or of deliveries. 0 while it is dead."`

@@ -58,6 +58,21 @@ func (b *Book) OfDestination(to Way, source string) (s Suspension) {
 	return s
 }
 
+// OfQueue returns what keeps all mail of a destination from a source waiting: the suspension of its transport, its site, its source, or
+// itself; the zero Suspension if nothing does. domain is that of all its mail, or "".
+func (b *Book) OfQueue(to Way, domain, source string) (s Suspension) {
+	if !b.Any() || slices.Contains(b.exempt, to.Transport) {
+		return s
+	}
+	s = b.OfDestination(to, source)
+	b.consider(&s, measure.Transport, to.Transport)
+	b.consider(&s, measure.Site, to.Reach)
+	b.consider(&s, measure.Site, to.Name)
+	b.consider(&s, measure.Domain, domain)
+	b.consider(&s, measure.Source, source)
+	return s
+}
+
 // consider makes s the suspension of a value if that lasts longer.
 func (b *Book) consider(s *Suspension, scope measure.Scope, value string) {
 	if b.of[scope] > 0 && value != "" {

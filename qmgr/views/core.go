@@ -93,19 +93,18 @@ func (s TransportState) String() string { return [...]string{"alive", "dead"}[s]
 
 // A QueueSum is what the destinations of a transport have together.
 type QueueSum struct {
-	Queues, Dead, Suspended int // destinations, and those in these states
-	Window, Busy, Todo      int
-	Connecting, Ready       int // connections
+	Queues, Dead       int             // destinations, and those of them that cannot be reached
+	In                 [conditions]int // of these, the number in each Condition
+	Window, Busy, Todo int
+	Connecting, Ready  int // connections
 }
 
 // Add adds a destination.
 func (s *QueueSum) Add(d *Queue) {
 	s.Queues++
-	switch d.State {
-	case window.Dead:
+	s.In[d.Condition]++
+	if d.State == window.Dead {
 		s.Dead++
-	case window.Suspended:
-		s.Suspended++
 	}
 	s.Window += d.Window
 	s.Busy += d.Busy
@@ -121,14 +120,15 @@ type Queue struct {
 	Nexthop string
 	Source  string // from which its mail leaves; "" where none is chosen
 	// Security is what its mail demands of connections; "" is TLS if the host offers it.
-	Security string
-	Instead  mail.Origin // of TransportRetry: where the mail was to go; zero if it was routed there
-	State    window.State
-	Window   int
-	Busy     int
-	Todo     int
-	Reason   mail.Reply   // why it is Dead
-	Until    mail.Instant // Dead, Suspended: when it is tried again
+	Security  string
+	Instead   mail.Origin // of TransportRetry: where the mail was to go; zero if it was routed there
+	State     window.State
+	Condition Condition
+	Window    int
+	Busy      int
+	Todo      int
+	Reason    mail.Reply   // why it is Dead
+	Until     mail.Instant // Dead, Suspended: when it is tried again
 	// Rule is the rule on replies that has it rest; Lowered that whose limits apply, and
 	// LoweredUntil until when. "" if there is none.
 	Rule, Lowered string

@@ -111,12 +111,13 @@ var siteWaits = [...]WaitKind{
 type Condition uint8
 
 const (
-	ConditionReady   Condition = iota // it takes mail
-	ConditionOpening                  // its hosts are being looked up, or connections opened
-	ConditionFull                     // it has reached a limit of what it may have at once
-	ConditionLimited                  // a limit by time of the destination is reached
-	ConditionPaused                   // it is left alone for a moment, as configured
-	ConditionDead                     // it cannot be reached
+	ConditionReady     Condition = iota // it takes mail
+	ConditionOpening                    // its hosts are being looked up, or connections opened
+	ConditionFull                       // it has reached a limit of what it may have at once
+	ConditionLimited                    // a limit by time of the destination is reached
+	ConditionPaused                     // it is left alone for a moment, as configured
+	ConditionDead                       // it cannot be reached
+	ConditionSuspended                  // an operator or a rule on replies has suspended it: its mail is deferred without an attempt
 
 	conditions = iota
 )
@@ -128,7 +129,7 @@ func Conditions() []Condition {
 
 // String returns the word that views show.
 func (c Condition) String() string {
-	return [...]string{"ready", "opening", "full", "rate-limited", "paused", "dead"}[c]
+	return [...]string{"ready", "opening", "full", "rate-limited", "paused", "dead", "suspended"}[c]
 }
 
 // Condition returns how the destination stands that meets the wait reason.

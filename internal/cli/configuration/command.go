@@ -89,7 +89,7 @@ prints a file in which every parameter is explained and commented out.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&path, "config", "c", "", "configuration file (TOML); without it, the defaults")
+	flags.StringVarP(&path, "config", "c", "", "configuration `file` (TOML); without it, the defaults")
 	flags.BoolVar(&running, "running", false, "what the running daemon has in force")
 	flags.BoolVarP(&changed, "changed", "n", false, "only what differs from the defaults, as postconf -n does")
 	flags.BoolVar(&asJSON, "json", false, "as one JSON object")

@@ -25,7 +25,7 @@ docs/dkim.md describes how the daemon uses keys.`,
 
 // configFlag adds the flag that names the configuration file.
 func configFlag(f *pflag.FlagSet, path *string) {
-	f.StringVarP(path, "config", "c", "", "configuration file (TOML) with the keys in [dkim.NAME]")
+	f.StringVarP(path, "config", "c", "", "configuration `file` (TOML) with the keys in [dkim.NAME]")
 }
 
 // readKeys reads the configuration and the keys in it.

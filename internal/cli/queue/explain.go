@@ -49,8 +49,8 @@ of that which only one has.`,
 				return command.Misuse(cmd, errors.New("name a queue ID, a destination, or a flow with --flow"))
 			case len(args) > 0:
 				destination = args[0]
-				if _, err := mail.ParseQueueID(args[0]); err == nil {
-					id, destination = args[0], ""
+				if upper := strings.ToUpper(args[0]); isQueueID(upper) {
+					id, destination = upper, ""
 				}
 			}
 			if recipient != "" && id == "" {
@@ -74,6 +74,12 @@ of that which only one has.`,
 	cmd.Flags().StringVar(&flow, "flow", "", "the first `flow` that matches; * stands for any text")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as one JSON object")
 	return cmd
+}
+
+// isQueueID reports whether a text is a queue ID. A destination is hardly ever as long, and without a dot or a colon.
+func isQueueID(text string) bool {
+	_, err := mail.ParseQueueID(text)
+	return err == nil
 }
 
 // given is 1 for a text that is not empty.

@@ -150,9 +150,9 @@ func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Ti
 		}
 		width = min(max(width, utf8.RuneCountInString(all[i].Nexthop)), destinationMax)
 	}
-	fmt.Fprintf(out, "  %-*s  %-9s %6s %6s %6s\n", width, "DESTINATION", "STATE", "WINDOW", "BUSY", "TODO")
+	fmt.Fprintf(out, "  %-*s  %-12s %6s %6s %6s\n", width, "DESTINATION", "STATE", "WINDOW", "BUSY", "TODO")
 	for _, d := range all {
-		fmt.Fprintf(out, "  %-*s  %-9s %6d %6d %6d\n", width, human.Shorten(human.Plain(d.Nexthop), width), d.State, d.Window, d.Busy, d.Todo)
+		fmt.Fprintf(out, "  %-*s  %-12s %6d %6d %6d\n", width, human.Shorten(human.Plain(d.Nexthop), width), d.State, d.Window, d.Busy, d.Todo)
 		if text := connectionsText(d.Open, d.Opening); text != "" {
 			fmt.Fprintf(out, "      %s\n", text)
 		}

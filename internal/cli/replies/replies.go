@@ -75,7 +75,7 @@ its lines. The rules are those of the file that --config names, not those of a r
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&q.config, "config", "c", "", "configuration file (TOML) with rules")
+	f.StringVarP(&q.config, "config", "c", "", "configuration `file` (TOML) with rules")
 	f.StringVar(&q.mx, "mx", "mx.example.com", "the `host` that sent the reply")
 	f.StringVar(&q.transport, "transport", "smtp", "the `transport` of the mail")
 	f.StringVar(&q.stage, "stage", "", "the `stage` of the conversation, such as mail; without it, no rule with stages applies")

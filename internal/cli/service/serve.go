@@ -51,7 +51,7 @@ file fails later, the recording ends and the log says so; delivery continues.`,
 			return serve(cmd.Context(), path, &to)
 		},
 	}
-	cmd.Flags().StringVarP(&path, "config", "c", "", "configuration file (TOML)")
+	cmd.Flags().StringVarP(&path, "config", "c", "", "configuration `file` (TOML)")
 	to.addFlags(cmd.Flags())
 	return cmd
 }

@@ -154,9 +154,9 @@ var families = []family{
 	core("transport_destinations", gauge, "Destinations in core by transport and state.", []string{"transport", "state"}, func(v *qmgr.View, out emit) {
 		for i := range v.Transports {
 			t := &v.Transports[i]
-			out(float64(t.All.Queues-t.All.Dead-t.All.Suspended), t.Name, "ready")
-			out(float64(t.All.Dead), t.Name, "dead")
-			out(float64(t.All.Suspended), t.Name, "suspended")
+			for _, c := range qmgr.Conditions() {
+				out(float64(t.All.In[c]), t.Name, c.String())
+			}
 		}
 	}),
 	sites("destination_window", "Window of a destination: how much of its mail may be under way. It is 0 while it is dead.", nil, func(s *site, out emit) { out(float64(s.Window)) }),
