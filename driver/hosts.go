@@ -20,8 +20,6 @@ const (
 	saveMost = 2000
 	// saveRest is the interval while there are more.
 	saveRest = 100 * time.Millisecond
-	// saveNagged is the number of failed saves for which the log has one line.
-	saveNagged = 20
 )
 
 // hostSaves is how changed host records get from the owner to the goroutine that saves them.
@@ -93,13 +91,20 @@ func (d *Driver) saveHosts(ctx context.Context) {
 func (d *Driver) save(ctx context.Context, records []mail.HostRecord) {
 	again := time.NewTicker(saveEvery)
 	defer again.Stop()
-	for last, tries := false, 0; ; tries++ {
+	var failed failures
+	for last := false; ; {
 		err := d.ports.Hosts.SaveHosts(ctx, records)
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
+			if tries := failed.end(); tries > 0 {
+				d.log.Info("host records are saved again", "tries", tries)
+			}
 			return
 		}
-		if tries%saveNagged == 0 {
-			d.log.Warn("cannot save host records", "error", err)
+		if ctx.Err() != nil {
+			return
+		}
+		if failed.worthALine() {
+			d.log.Warn("cannot save host records", "tries", failed.tries, "error", err)
 		}
 		if last {
 			return
@@ -110,6 +115,22 @@ func (d *Driver) save(ctx context.Context, records []mail.HostRecord) {
 			last = true
 		}
 	}
+}
+
+// failures are those in a row of something that is tried again without end. The first has a line in the log, the second, the
+// fourth, and so on: at ever longer intervals.
+type failures struct{ tries int }
+
+// worthALine counts a failure, and reports whether it has a line.
+func (f *failures) worthALine() bool {
+	f.tries++
+	return isPowerOfTwo(f.tries)
+}
+
+// end returns how many there were, and forgets them.
+func (f *failures) end() (tries int) {
+	tries, f.tries = f.tries, 0
+	return tries
 }
 
 // changedHosts sends changed host records to saveHosts, unless the previous ones

@@ -28,6 +28,7 @@ type orderSaves struct {
 	saving chan struct{} // closed when what is queued or being saved has been tried; nil if nothing is
 
 	unsaved []mail.HostRecord // of earlier saves that have failed; of the goroutine that saves
+	failed  failures          // the same
 }
 
 // An orderSave is changed records, and where the result is reported; nil if no caller waits for it.
@@ -130,8 +131,12 @@ func (d *Driver) saveTaken(ctx context.Context) {
 	}
 	if d.orders.unsaved = nil; err != nil {
 		d.orders.unsaved = latest(records)
-		d.log.Error("cannot save suspensions; a restart would undo the last orders", "error", err)
+		if d.orders.failed.worthALine() {
+			d.log.Error("cannot save suspensions; a restart would undo the last orders", "tries", d.orders.failed.tries, "error", err)
+		}
 		err = errors.Join(ErrUnsaved, err)
+	} else if tries := d.orders.failed.end(); tries > 0 && len(records) > 0 {
+		d.log.Info("suspensions are saved again", "tries", tries)
 	}
 	d.orders.tried()
 	for _, o := range taken {
