@@ -346,7 +346,7 @@ func TestStatus(t *testing.T) {
 		message(4, mail.AreaHold, "a@b"), message(5, mail.AreaCorrupt, "a@b"))
 	view := qmgr.View{Messages: 2, Recipients: 30, Busy: 4, Behind: true,
 		Transports: []qmgr.TransportView{{Name: "smtp", Jobs: 2, Busy: 4, Queues: []qmgr.QueueView{
-			{Nexthop: "example.net", State: window.Dead, Window: 5, Todo: 7,
+			{Nexthop: "example.net", State: window.Dead, Condition: qmgr.ConditionDead, Window: 5, Todo: 7,
 				Reason: mail.Reply{Code: 421, Text: "go away"}, Until: noon.Add(time.Hour)},
 			{Nexthop: "example.org", Window: 20, Busy: 4}}},
 			{Name: "relay", Queues: []qmgr.QueueView{{Nexthop: "far.example", Source: "a", Window: 5, Busy: 2, Todo: 1,
