@@ -175,8 +175,22 @@ type Detail struct {
 	MorePlaces int                  `json:"destinations_more,omitempty" doc:"Number of destinations left out."`
 	Routing    int                  `json:"routing,omitempty" doc:"In core: recipients whose routes are still being looked up."`
 	Ordered    string               `json:"ordered,omitempty" enum:"hold,drop,some" doc:"In core: the order that takes effect when the deliveries under way have ended. some: an order for some recipients. It is lost in a crash."`
+	History    []Attempt            `json:"history" doc:"Attempts that left recipients to retry or to report, the oldest first, as far as the daemon remembers them: since its start, and among the last 10,000 of all messages. The last outcome of each recipient is in all_recipients."`
 	All        []Recipient          `json:"all_recipients" doc:"Recipients, including settled ones, from the requested index on."`
 	Next       *uint32              `json:"next,omitempty" doc:"The index of the next page; absent at the end."`
+}
+
+// An Attempt is how an attempt ended for recipients that did not get the message: those of one transaction with the same reply.
+type Attempt struct {
+	At        time.Time `json:"at"`
+	Number    int       `json:"number" doc:"The number of the attempt at the message."`
+	Result    string    `json:"result" enum:"deferred,bounced"`
+	Host      string    `json:"host,omitempty" doc:"The server that gave the reply; absent if none did."`
+	Source    string    `json:"source,omitempty" doc:"The source that the mail left from."`
+	Stage     string    `json:"stage,omitempty" doc:"What the reply answers, as in the log; absent if it is not a server's."`
+	Reply     string    `json:"reply" doc:"The reply as it came, at most 500 octets."`
+	Recipient string    `json:"recipient" doc:"The first of the recipients."`
+	More      int       `json:"more,omitempty" doc:"The number of other recipients."`
 }
 
 // An Order selects the messages that an order applies to.

@@ -57,6 +57,8 @@ type Config struct {
 	// Events passes on what happens to messages; nil: nothing.
 	Events *event.Hub
 
+	// Attempts returns the attempts at a message that are remembered, the oldest first; nil: none are.
+	Attempts func(mail.QueueID) []Attempt
 	// LogLevel is the level of the log; nil: it cannot be changed.
 	LogLevel LogLeveler
 	// Wiretap has the watchers of connections; nil: they cannot be watched.

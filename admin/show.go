@@ -40,6 +40,9 @@ func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
 	d := detailOf(sum, &m.Envelope)
 	d.Places, d.MorePlaces, d.Routing = messageDestinations(&core.view), core.view.More, core.view.Routing
 	d.Ordered = core.view.Ordered.String()
+	if s.cfg.Attempts != nil {
+		d.History = append(d.History, s.cfg.Attempts(m.Envelope.ID)...)
+	}
 	if in.Limit == 0 {
 		return &showOutput{d}, nil
 	}
@@ -59,7 +62,7 @@ func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
 func detailOf(sum Summary, e *mail.Envelope) Detail {
 	d := Detail{
 		Summary: sum, EnvID: e.EnvID, Ret: e.Ret.String(), Body: e.Body.String(), SMTPUTF8: e.SMTPUTF8, TLS: e.TLS.String(), VERP: e.VERP.String(), Warned: e.Warned, Late: e.Late,
-		Date: wallOrNil(e.Release), ByMode: e.By.Mode.String(), ByTrace: e.By.Trace, ClientHelo: e.Client.Helo, Protocol: e.Client.Proto, All: []Recipient{},
+		Date: wallOrNil(e.Release), ByMode: e.By.Mode.String(), ByTrace: e.By.Trace, ClientHelo: e.Client.Helo, Protocol: e.Client.Proto, History: []Attempt{}, All: []Recipient{},
 	}
 	if e.Client.Addr.IsValid() {
 		d.ClientAddr = e.Client.Addr.String()

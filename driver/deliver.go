@@ -74,6 +74,7 @@ func (d *Driver) ended(a *mail.Delivery, r *mail.DeliveryResult, start time.Time
 	if a.Transport != qmgr.TransportRetry { // or it was put off without an attempt
 		d.counters.attempt(a, r, &delays)
 	}
+	d.journal.note(a, r, time.Now())
 	d.logOutcomes(a, r, &delays)
 }
 

@@ -116,6 +116,7 @@ type Driver struct {
 	inbox     *inbox
 	committer *committer
 	counters  counters
+	journal   journal
 	reads     chan readTask
 	reports   chan mail.QueueID
 	hosts     hostSaves

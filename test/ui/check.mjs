@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
+import { END, faults, OVERRIDE, spoiled, TEXTS } from "./hostile.mjs";
 import { start } from "./rig.mjs";
 
 const require = createRequire(process.env.MODULES + "/");
@@ -128,6 +129,8 @@ async function figures(browser, rig) {
   await page.locator(".timeline").waitFor();
   const text = await page.locator("main").innerText();
   for (const want of [detail.sender, detail.all_recipients[0].address, detail.all_recipients[0].reply, "backoff"]) assert.ok(text.includes(want), `the message page lacks ${want}:\n${text}`);
+  assert.ok(detail.history.length > 0);
+  for (const a of detail.history) assert.ok((await page.locator(".timeline").innerText()).includes(`attempt ${a.number}: ${a.result}: ${a.recipient} at ${a.host}, after ${a.stage}`), "an attempt is not in the timeline");
   await page.getByRole("button", { name: "Show the header" }).click();
   await page.locator("pre", { hasText: "Subject: Your ticket" }).waitFor();
   assert.equal(await page.getByRole("button", { name: "Drop" }).count(), 0, "a token that may only read has orders");
@@ -215,6 +218,87 @@ async function keyboard(browser, rig) {
   await context.close();
 }
 
+// hostile shows all pages with texts that strangers may have written in place of all that the API says, and the message of a
+// sender and a receiver that do write such.
+async function hostile(browser, rig, width) {
+  const { context, page, wrong } = await visit(browser, rig, { viewport: { width, height: 844 } });
+  await signIn(page, rig.tokens.operate);
+  const issues = [];
+  const look = async (what) => {
+    for (const text of await page.evaluate(faults, { end: END, override: OVERRIDE, width })) issues.push(`${what}: ${text}`);
+  };
+  const { messages: [real] } = await rig.ask("/v1/messages?domain=hostile.example&limit=1");
+  assert.match((await rig.ask("/v1/messages/" + real.queue_id)).all_recipients[0].reply, /<script>/);
+  await open(page, rig.address, "messages/" + real.queue_id, real.queue_id);
+  await page.getByText("window.ran").first().waitFor();
+  await look("a hostile message");
+  await page.screenshot({ path: path.join(shots, `hostile-message-${width}.png`), fullPage: true });
+  const { messages: [m] } = await rig.ask("/v1/messages?domain=fabrikam.example&limit=1");
+  for (let shift = 0; shift < TEXTS.length; shift += 3) { // so that each place has several of them
+    await page.unroute("**/v1/**");
+    await page.route("**/v1/**", async (route) => {
+      if (/identity|\/header|\/content/.test(route.request().url())) return route.fallback();
+      if (route.request().url().includes("/live/stream")) {
+        const sample = spoiled(await rig.ask("/v1/live?sites=20&flows=20"), { at: shift });
+        return route.fulfill({ contentType: "text/event-stream", body: `event: sample\ndata: ${JSON.stringify(sample)}\n\n` });
+      }
+      const answer = await route.fetch();
+      if (!answer.ok() || !/json/.test(answer.headers()["content-type"])) return route.fulfill({ response: answer });
+      return route.fulfill({ response: answer, json: spoiled(await answer.json(), { at: shift }) });
+    });
+    for (const hash of ["", "sites", "sites/smtp%3Acontoso.example", "transports", "transports/bulk", "messages", "messages/" + m.queue_id, "flows", "suspensions", "configuration"]) {
+      await page.goto(`${rig.address}/ui/#/${hash}`);
+      await page.reload(); // with the figures of this turn
+      await page.locator("main h1").waitFor();
+      await page.locator(".loading").waitFor({ state: "detached" });
+      await look(`#/${hash}, texts from ${shift}`);
+    }
+    await page.screenshot({ path: path.join(shots, `hostile-${width}.png`), fullPage: true });
+  }
+  assert.deepEqual([...new Set(issues)], []);
+  await page.unroute("**/v1/**");
+  // Addresses that are wrong are no errors of the page, and keep nothing from being shown after.
+  for (const hash of ["sites/%zz", "%", "messages/%E0%A4%A", "sites/__proto__", "messages/<img src=x>"]) {
+    await page.goto(`${rig.address}/ui/#/${hash}`);
+    await page.locator("main h1").waitFor();
+    await page.locator(".loading").waitFor({ state: "detached" });
+    await look("#/" + hash);
+  }
+  await open(page, rig.address, "sites", "Sites");
+  assert.deepEqual([...issues, ...wrong.filter((text) => !/status of (422|400)/.test(text))], []);
+  // The check itself: what the policy forbids is noticed.
+  await page.evaluate(() => document.body.append(Object.assign(new Image(), { src: "https://elsewhere.example/x.png" })));
+  await soon("the policy", () => assert.match(wrong.join(), /policy: img-src/));
+  await assert.rejects(page.evaluate(() => document.body.append(Object.assign(document.createElement("script"), { textContent: "window.ran = true" }))), /TrustedScript/);
+  assert.equal(await page.evaluate(() => window.ran), undefined, "the policy lets a script run");
+  await context.close();
+}
+
+// destination suspends one by the button of its page: the transport's mail for the site, and no other's.
+async function destination(browser, rig) {
+  const { context, page, wrong } = await visit(browser, rig, { viewport: { width: 1280, height: 900 } });
+  await signIn(page, rig.tokens.operate);
+  await open(page, rig.address, "sites/smtp%3Aadatum.example", "adatum.example");
+  await page.getByRole("button", { name: "Suspend …" }).click();
+  const scope = page.locator("dialog select[name=scope]");
+  assert.equal(await scope.inputValue(), "site");
+  assert.equal(await page.locator("dialog input[name=value]").inputValue(), "adatum.example");
+  await scope.selectOption("destination");
+  assert.equal(await page.locator("dialog input[name=value]").inputValue(), "smtp:adatum.example");
+  await page.locator("dialog input[name=reason]").fill("a test");
+  await page.locator("dialog button[type=submit]").click();
+  await page.locator("dialog .status", { hasText: "Suspended" }).waitFor();
+  const [one] = (await rig.ask("/v1/suspensions")).suspensions;
+  assert.deepEqual([one.scope, one.value], ["destination", "smtp:adatum.example"]);
+  await page.keyboard.press("Escape");
+  await open(page, rig.address, "suspensions", "Suspensions");
+  await page.getByRole("button", { name: "Resume destination smtp:adatum.example" }).click();
+  await page.locator("dialog button[type=submit]").click();
+  await soon("the resume", async () => assert.deepEqual((await rig.ask("/v1/suspensions")).suspensions, []));
+  assert.deepEqual(wrong, []);
+  await context.close();
+}
+
 let failed = null;
 const rig = await start(process.env.BINARY);
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
@@ -229,6 +313,12 @@ try {
     await allPages(browser, rig, scheme, width);
     ok(`all pages, ${scheme}, ${width} pixels: no serious issue by axe, no overflow, nothing that the policy forbids`);
   }
+  for (const width of [390, 1280]) {
+    await hostile(browser, rig, width);
+    ok(`hostile texts on all pages, ${width} pixels: no script, no element, no overflow, isolated from what stands around`);
+  }
+  await destination(browser, rig);
+  ok("suspending and resuming a destination");
   await orders(browser, rig);
   ok("orders, with confirmation");
 } catch (error) {

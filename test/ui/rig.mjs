@@ -5,6 +5,7 @@ import fs from "node:fs";
 import net from "node:net";
 import os from "node:os";
 import path from "node:path";
+import { END, TEXTS } from "./hostile.mjs";
 
 // Each receiver has a loopback address of its own, so that its name needs no port.
 const base = `127.${60 + (process.pid % 120)}.${1 + (process.pid >> 8) % 250}`;
@@ -16,6 +17,7 @@ export const RECEIVERS = [
   { domain: "adatum.example", flags: ["--delay", "40ms", "--refuse-recipients", "25"] },
   { domain: "wingtip.example", transport: "bulk", flags: ["--delay", "450ms"] },
   { domain: "tailspin.example" }, // nothing listens there
+  { domain: "hostile.example", server: true }, // hostileServer
 ];
 
 // nameServer answers for the receivers' names: each is its own mail server.
@@ -48,6 +50,23 @@ function nameServer() {
     socket.send(Buffer.concat(has ? [head, answer] : [head]), from.port, from.address);
   });
   return new Promise((resolve) => socket.bind(0, "127.0.0.1", () => resolve(socket)));
+}
+
+// hostileServer refuses all recipients for now, with a reply that no server should give.
+function hostileServer(address) {
+  const server = net.createServer((socket) => {
+    socket.on("error", () => {});
+    socket.write("220 mx.hostile.example ESMTP\r\n");
+    socket.setEncoding("utf8");
+    socket.on("data", (data) => {
+      for (const line of data.split("\r\n").filter(Boolean)) {
+        if (/^RCPT/i.test(line)) socket.write(`451 4.7.1 ${TEXTS.slice(0, 5).join(" ").replaceAll("\u0000", "").replaceAll(END, "")} ${"W".repeat(2000)}${END}\r\n`);
+        else if (/^QUIT/i.test(line)) socket.end("221 bye\r\n");
+        else socket.write("250 ok\r\n");
+      }
+    });
+  });
+  return new Promise((resolve) => server.listen(25, address, () => resolve(server)));
 }
 
 const freePort = () => new Promise((resolve) => {
@@ -97,6 +116,7 @@ export async function start(binary) {
     return child;
   };
   const names = await nameServer();
+  const bad = await hostileServer(`${base}.${RECEIVERS.findIndex((r) => r.server) + 10}`);
   RECEIVERS.forEach((r, i) => r.flags && run(["sink", "--listen", `${base}.${i + 10}:25`, "--hostname", "mx." + r.domain, "--interval", "0", ...r.flags], "sinks.log"));
   const [smtp, admin] = [await freePort(), await freePort()];
   const file = path.join(work, "posthaste.toml");
@@ -140,6 +160,7 @@ ${RECEIVERS.map((r) => `"${r.domain}" = "${r.transport ?? "smtp"}:${r.domain}"`)
   const stop = async () => {
     clearInterval(stream);
     names.close();
+    bad.close();
     for (const child of children) child.kill("SIGTERM");
     await Promise.all(children.map((c) => c.exitCode !== null || c.signalCode !== null || new Promise((resolve) => c.on("exit", resolve))));
     fs.rmSync(work, { recursive: true, force: true });
@@ -157,6 +178,7 @@ ${RECEIVERS.map((r) => `"${r.domain}" = "${r.transport ?? "smtp"}:${r.domain}"`)
     await submit(smtp, to("tailspin.example", 6).map((a, i) => ({ from: `billing+${i}@example.com`, to: [a], subject: `Invoice ${1000 + i}` })));
     await submit(smtp, to("fabrikam.example", 25).map((a, i) => ({ from: `support@example.com`, to: [a], subject: `Your ticket ${i}` })));
     await submit(smtp, to("contoso.example", 150).map((a, i) => ({ from: ["app@example.com", "alerts@example.net"][i % 2], to: [a], subject: `Report ${i}` })));
+    await submit(smtp, [{ from: `"<img/src=x onerror=window.ran=1>\\">"@example.com`, to: [`"<svg/onload=window.ran=1>"@hostile.example`], subject: "<script>window.ran=1</script>" }]);
     let n = 0;
     stream = setInterval(() => {
       const mails = [];

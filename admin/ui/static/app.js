@@ -40,10 +40,19 @@ function theme(next) {
 
 const themeButton = () => h("button", { class: "icon", type: "button", title: "Light or dark", "aria-label": "Switch between light and dark", onclick: () => theme(true) }, "◐");
 
+// decoded is a part of an address; one that is not encoded properly is taken as it is.
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 // where reads the address: the page, its parameters, and the query behind it.
 function where() {
   const [path, search] = location.hash.replace(/^#\/?/, "").split("?");
-  const parts = path.split("/").map(decodeURIComponent);
+  const parts = path.split("/").map(decoded);
   for (const [pattern, page] of PAGES) {
     const want = pattern.split("/");
     if (want.length !== parts.length || !want.every((w, i) => w.startsWith(":") || w === parts[i])) continue;

@@ -17,7 +17,16 @@ function make(node, props, children) {
       node.setAttribute(name === "class" ? "class" : name, value === true ? "" : String(value));
     }
   }
-  node.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false).map((c) => (c instanceof Node ? c : String(c))));
+  const content = children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false);
+  // A text beside others is isolated from them: what a stranger has written must not turn their direction.
+  const apart = content.length > 1 && node.namespaceURI !== SVG && node.nodeName !== "PRE";
+  node.append(...content.map((c) => (c instanceof Node ? c : apart && String(c).trim() ? isolated(String(c)) : String(c))));
+  return node;
+}
+
+function isolated(text) {
+  const node = document.createElement("bdi");
+  node.append(text);
   return node;
 }
 

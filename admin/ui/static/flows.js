@@ -28,7 +28,7 @@ export default {
       card("Tenants", table("Tenants", [
         { head: "Tenant", wide: true, cell: (t) => [t.tenant || "–", h("span", { class: "sub" }, t.class)] }, { head: "", cell: (t) => [t.suspended && badge("suspended"), meter(t.waiting + t.busy, most, `${t.waiting + t.busy} waiting or under way`)] },
         { head: "Flows", num: true, hide: true, cell: (t) => count(t.flows) }, { head: "Messages", num: true, hide: true, cell: (t) => count(t.messages) }, { head: "Waiting", num: true, cell: (t) => count(t.waiting) }, { head: "Busy", num: true, cell: (t) => count(t.busy) },
-        ...(ctx.operates ? [{ head: h("span", { class: "unseen" }, "Order"), cell: (t) => t.tenant && h("button", { class: "quiet", type: "button", "aria-label": `Suspend tenant ${t.tenant}`, onclick: () => suspend(ctx, "tenant", t.tenant) }, "Suspend …") }] : []),
+        ...(ctx.operates ? [{ head: h("span", { class: "unseen" }, "Order"), cell: (t) => t.tenant && h("button", { class: "quiet", type: "button", "aria-label": `Suspend tenant ${t.tenant}`, onclick: () => suspend(ctx, "tenant", { tenant: t.tenant, class: t.class }) }, "Suspend …") }] : []),
       ], all, (t) => t.class + t.tenant)),
       card("Flows", table("Flows", [
         { head: "Flow", wide: true, cell: (f) => [f.flow || "–", h("span", { class: "sub" }, f.tenant)] }, { head: "Waiting", num: true, cell: (f) => count(f.waiting) }, { head: "Busy", num: true, cell: (f) => count(f.busy) },

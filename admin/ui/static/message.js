@@ -48,17 +48,22 @@ function header(d, ctx) {
 // timeline is what has happened, and what will, as far as the queue knows: outcomes at the same second with the
 // same words are one event.
 function timeline(d) {
-  const events = [{ at: d.arrived, kind: "new", text: `arrived${d.client_address ? " from " + d.client_address : ""} with ${plural(d.recipients_total, "recipient")}` }];
+  const events = [{ at: d.arrived, kind: "new", text: ["arrived", d.client_address && " from ", d.client_address, ` with ${plural(d.recipients_total, "recipient")}`] }];
+  for (const a of d.history) {
+    events.push({ at: a.at, kind: a.result, said: a.reply, text: [`attempt ${a.number}: ${a.result}: `, a.recipient, a.more > 0 && ` and ${count(a.more)} more`, a.host && " at ", a.host, a.stage && `, after ${a.stage}`, a.source && ", from ", a.source] });
+  }
+  // The queue keeps the last outcome of each recipient, also of those that have the message and of attempts before a restart.
+  const known = (r) => d.history.some((a) => a.result === r.result && Math.abs(new Date(a.at) - new Date(r.at)) < 2e3);
   const groups = new Map();
   for (const r of d.all_recipients) {
-    if (!r.at || r.result === "pending") continue;
+    if (!r.at || r.result === "pending" || known(r)) continue;
     const key = [r.at.slice(0, 19), r.result, r.reply, r.by].join(" ");
     const g = groups.get(key) ?? { at: r.at, result: r.result, said: r.reply, by: r.by, names: [] };
     g.names.push(r.address);
     groups.set(key, g);
   }
-  for (const g of groups.values()) events.push({ at: g.at, kind: g.result, said: g.said, text: `${g.result}: ${g.names.length === 1 ? g.names[0] : plural(g.names.length, "recipient")}${g.by ? " at " + g.by : ""}` });
-  if (d.last_attempt && ![...groups.values()].some((g) => Math.abs(new Date(g.at) - new Date(d.last_attempt)) < 60e3)) events.push({ at: d.last_attempt, kind: "deferred", text: `attempt ${d.attempts}: put off` });
+  for (const g of groups.values()) events.push({ at: g.at, kind: g.result, said: g.said, text: [`${g.result}: `, g.names.length === 1 ? g.names[0] : plural(g.names.length, "recipient"), g.by && " at ", g.by] });
+  if (d.last_attempt && ![...groups.values(), ...d.history].some((g) => Math.abs(new Date(g.at) - new Date(d.last_attempt)) < 60e3)) events.push({ at: d.last_attempt, kind: "deferred", text: `attempt ${d.attempts}: put off` });
   if (d.state === "active") events.push({ at: new Date().toISOString(), kind: "now", text: "now: in core" });
   if (d.due && d.state === "deferred") events.push({ at: d.due, kind: "next", text: `attempt ${d.attempts + 1}, ${wait(d.due)}` });
   if (d.held_until) events.push({ at: d.held_until, kind: "next", text: d.wait === "date" ? "its sender has it kept until then" : "it is removed then" });

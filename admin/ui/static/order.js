@@ -100,18 +100,22 @@ export async function order(verb, filter, what, done) {
 export const orders = (ctx, verbs, filter, what) => ctx.operates && h("div", { class: "buttons" },
   verbs.map((verb) => h("button", { class: VERBS[verb].harms ? "danger quiet" : "", type: "button", onclick: () => order(verb, filter, what, ctx.refresh) }, VERBS[verb].word)));
 
-// suspend asks what to suspend, for how long and why.
-export function suspend(ctx, scope = "site", value = "") {
-  dialog({
+// suspend asks what to suspend, for how long and why. values has the names that are proposed, by scope.
+export function suspend(ctx, scope = "site", values = {}) {
+  const box = dialog({
     title: "Suspend deliveries", word: "Suspend",
     body: [h("p", null, "No delivery starts for it until the time is over or it is resumed. Mail waits, and expires like other mail. Deliveries under way go on."),
-      h("label", { class: "field" }, h("span", null, "What"), h("select", { name: "scope" }, ["site", "domain", "transport", "source", "tenant", "class"].map((x) => h("option", { value: x, selected: x === scope }, x)))),
-      field("Name", "value", { value, required: true }), field("For", "for", { placeholder: "2h" }, "units s, m, h, d, w; empty: until it is resumed"), field("Reason", "reason", { required: true, maxlength: 400 })],
+      h("label", { class: "field" }, h("span", null, "What"), h("select", { name: "scope" }, ["site", "domain", "destination", "transport", "source", "tenant", "class"].map((x) => h("option", { value: x, selected: x === scope }, x)))),
+      field("Name", "value", { value: values[scope] ?? "", required: true }, "of a destination: transport:site"), field("For", "for", { placeholder: "2h" }, "units s, m, h, d, w; empty: until it is resumed"), field("Reason", "reason", { required: true, maxlength: 400 })],
     act: async (form) => {
       const answer = await post("/v1/suspensions", { scope: form.get("scope"), value: form.get("value").trim(), for: form.get("for").trim() || undefined, reason: form.get("reason").trim() });
       return answer.warning ? `Suspended. ${answer.warning}` : "Suspended.";
     },
     done: ctx.refresh,
+  });
+  const [what, name] = [box.querySelector("select"), box.querySelector("input[name=value]")];
+  what.addEventListener("change", () => {
+    if (name.value === "" || Object.values(values).includes(name.value)) name.value = values[what.value] ?? "";
   });
 }
 

@@ -38,7 +38,7 @@ export default {
     const base = "#/sites/" + encodeURIComponent(name);
     return [
       h("div", { class: "actions" }, h("span", { class: "sub" }, "transport ", h("a", { href: "#/transports/" + name.split(":")[0] }, name.split(":")[0])), d && badge(d.suspended ? "suspended" : d.state),
-        ctx.operates && h("button", { type: "button", onclick: () => suspend(ctx, "site", name.slice(name.indexOf(":") + 1)) }, "Suspend …")),
+        ctx.operates && h("button", { type: "button", onclick: () => suspend(ctx, "site", { site: name.slice(name.indexOf(":") + 1), destination: name, transport: name.slice(0, name.indexOf(":")) }) }, "Suspend …")),
       d?.reason && h("div", { class: "banner" }, d.reason, d.until && ` It is tried again ${wait(d.until)}.`),
       d && h("dl", { class: "figures" }, figure("Window", count(d.window), d.window_limit ? `limit ${d.window_limit}` : "no limit"), figure("Busy", count(d.busy), "transactions"),
         figure("Connections", count(d.connections), d.connecting ? `${d.connecting} opening` : "open"), figure("Waiting", count(d.todo), plural(d.recipients, "recipient")), figure("Oldest", d.oldest ? brief((Date.now() - new Date(d.oldest)) / 1000) : "–", d.oldest ? "waiting in core" : "nothing waits")),

@@ -16,7 +16,7 @@ export default {
         { head: "What", wide: true, cell: (x) => [h("b", null, x.value), h("span", { class: "sub" }, x.scope)] }, { head: "Ends", cell: (x) => (x.until ? [wait(x.until), h("span", { class: "sub" }, moment(x.until))] : "when it is resumed") },
         { head: "Reason", wide: true, cell: (x) => x.reason }, { head: "By", hide: true, cell: (x) => [x.by, h("span", { class: "sub" }, age(x.since), " ago")] },
         ...(ctx.operates ? [{ head: h("span", { class: "unseen" }, "Order"), cell: (x) => h("button", { type: "button", "aria-label": `Resume ${x.scope} ${x.value}`, onclick: () => resume(ctx, x) }, "Resume") }] : []),
-      ], page.suspensions, (x) => x.scope + x.value) : empty("Nothing is suspended.", "A suspension stops deliveries to a site or domain, by a transport, from a source, or of a tenant or class, for a time or until it is resumed. Suspensions survive restarts.")),
+      ], page.suspensions, (x) => x.scope + x.value) : empty("Nothing is suspended.", "A suspension stops deliveries to a site or domain, to a destination, by a transport, from a source, or of a tenant or class, for a time or until it is resumed. Suspensions survive restarts.")),
     ];
   },
 };

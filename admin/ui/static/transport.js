@@ -14,7 +14,7 @@ export default {
   render(page, ctx) {
     const t = ctx.sample.transports.find((x) => x.name === ctx.params.name);
     return [
-      h("div", { class: "actions" }, t && badge(t.state), ctx.operates && h("button", { type: "button", onclick: () => suspend(ctx, "transport", ctx.params.name) }, "Suspend …")),
+      h("div", { class: "actions" }, t && badge(t.state), ctx.operates && h("button", { type: "button", onclick: () => suspend(ctx, "transport", { transport: ctx.params.name }) }, "Suspend …")),
       t?.reason && h("div", { class: "banner" }, t.reason),
       t && h("dl", { class: "figures" }, figure("Jobs", count(t.jobs), "messages"), figure("Busy", count(t.busy), "deliveries"), figure("Waiting", count(t.waiting), "transactions"), figure("Connections", count(t.connections), t.connecting ? `${t.connecting} opening` : "open"), figure("Sent", rate(t.rates.sent), "recipients/s", "sent"), figure("Deferred", rate(t.rates.deferred), "recipients/s", "deferred")),
       page.lanes.length === 0 && empty("No job is in core.", "A message becomes a job of its transport when it comes into core, and leaves the list when its last delivery has begun."),

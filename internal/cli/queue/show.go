@@ -106,6 +106,7 @@ func (s *shower) page(id string) error {
 	return s.each(id, func(d *admin.Detail, first bool) error {
 		if first {
 			s.head(d, now)
+			s.history(d, now)
 		}
 		s.recipients(d, now)
 		if !s.all && d.Next != nil {
@@ -200,6 +201,29 @@ func deadlineText(d *admin.Detail, now time.Time) string {
 		text += "; each server reports that it has passed it on"
 	}
 	return text
+}
+
+// history writes the attempts that are remembered, if there was more than one: the recipients have the last.
+func (s *shower) history(d *admin.Detail, now time.Time) {
+	if len(d.History) < 2 {
+		return
+	}
+	fmt.Fprintln(s.out, "Attempts that are remembered:")
+	for i := range d.History {
+		a := &d.History[i]
+		text := fmt.Sprintf("  %s  %d. %s: %s", human.When(a.At, now), a.Number, a.Result, human.Plain(a.Recipient))
+		if a.More > 0 {
+			text += fmt.Sprintf(" and %s more", human.Number(a.More))
+		}
+		if a.Host != "" {
+			text += " at " + human.Plain(a.Host)
+		}
+		if a.Stage != "" {
+			text += ", after " + a.Stage
+		}
+		fmt.Fprintf(s.out, "%s\n      %s\n", text, human.Plain(a.Reply))
+	}
+	fmt.Fprintln(s.out)
 }
 
 // lastOutcome returns when the last of the recipients that are shown had an outcome;

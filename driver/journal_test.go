@@ -1,0 +1,83 @@
+package driver
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+func attemptAt(id mail.QueueID, n int, outcomes ...mail.Outcome) (*mail.Delivery, *mail.DeliveryResult) {
+	d := &mail.Delivery{Source: "src", Envelope: mail.Envelope{ID: id, Attempts: uint32(n)}}
+	for i := range outcomes {
+		d.Recipients = append(d.Recipients, mail.Recipient{Address: mail.Address(fmt.Sprintf("r%d@d.test", i))})
+	}
+	return d, &mail.DeliveryResult{Host: "mx", Outcomes: outcomes}
+}
+
+// Attempts are remembered by message in their order; of recipients with one reply the first is named and others are counted, and who has the
+// message is not there.
+func TestJournal(t *testing.T) {
+	var j journal
+	busy := mail.Reply{Code: 451, Text: strings.Repeat("x", 2*journalReplyMax)}
+	gone := mail.Reply{Code: 550, Text: "gone"}
+	now := time.Now()
+	d, r := attemptAt(1, 0, mail.Outcome{Result: mail.Deferred, Reply: busy, Stage: mail.StageRcpt}, mail.Outcome{Result: mail.Deferred, Reply: busy, Stage: mail.StageRcpt},
+		mail.Outcome{Result: mail.Delivered}, mail.Outcome{Result: mail.Failed, Reply: gone, Stage: mail.StageRcpt})
+	j.note(d, r, now)
+	d, r = attemptAt(2, 0, mail.Outcome{Result: mail.Delivered})
+	j.note(d, r, now)
+	d, r = attemptAt(1, 1, mail.Outcome{Result: mail.Deferred, Reply: gone, Stage: mail.StageData})
+	j.note(d, r, now.Add(time.Minute))
+	all := j.of(1)
+	if len(all) != 3 || len(j.of(2)) != 0 || len(j.of(3)) != 0 {
+		t.Fatalf("%+v", all)
+	}
+	want := Attempt{At: now, Number: 1, Result: mail.Deferred, Host: "mx", Source: "src", Stage: mail.StageRcpt, Reply: busy.String()[:journalReplyMax], First: "r0@d.test", More: 1}
+	if all[0] != want {
+		t.Errorf("got %+v, want %+v", all[0], want)
+	}
+	want = Attempt{At: now, Number: 1, Result: mail.Failed, Host: "mx", Source: "src", Stage: mail.StageRcpt, Reply: gone.String(), First: "r3@d.test"}
+	if all[1] != want || all[2].Number != 2 || all[2].Stage != mail.StageData {
+		t.Errorf("got %+v", all[1:])
+	}
+}
+
+// The journal keeps the last attempts, whatever messages they are of, and forgets messages whose attempts it has dropped. A naive list
+// of all attempts tells which those are.
+func TestJournalIsBounded(t *testing.T) {
+	var j journal
+	type seen struct {
+		id mail.QueueID
+		n  int
+	}
+	var list []seen
+	for i := range 3*journalMax + 17 {
+		id := mail.QueueID(1 + i%7)
+		if i%3 > 0 {
+			id = mail.QueueID(1000 + i)
+		}
+		d, r := attemptAt(id, i, mail.Outcome{Result: mail.Deferred, Reply: mail.Reply{Code: 451}})
+		j.note(d, r, time.Time{})
+		list = append(list, seen{id, i + 1})
+	}
+	list = list[len(list)-journalMax:]
+	want := make(map[mail.QueueID][]int)
+	for _, s := range list {
+		want[s.id] = append(want[s.id], s.n)
+	}
+	if len(j.ring) != journalMax || len(j.last) != len(want) {
+		t.Fatalf("%d attempts of %d messages, want %d of %d", len(j.ring), len(j.last), journalMax, len(want))
+	}
+	for id, numbers := range want {
+		var got []int
+		for _, a := range j.of(id) {
+			got = append(got, a.Number)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(numbers) {
+			t.Fatalf("%d: got %v, want %v", id, got, numbers)
+		}
+	}
+}
