@@ -120,6 +120,18 @@ func TestReroutePending(t *testing.T) {
 	}
 }
 
+// A message that is in core since it is tried by its new route is not pending.
+func TestRerouteInCore(t *testing.T) {
+	m := message(1, mail.AreaDeferred, "a@b", "j@c")
+	m.InCore = true
+	a := serve(t, admintest.New(m), admin.Config{ParseRoute: parseRoute, Settle: -1})
+	o := admin.RerouteOrder{To: "smtp:x"}
+	o.Filter = named(1)
+	if diff := cmp.Diff(admin.Ordered{Matched: 1, Done: 1, Recipients: 1, Scanned: 1}, a.reroute(o)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A list, a page and an explanation say that an operator has ordered the route, who and why, and how to take it back.
 func TestRerouteShown(t *testing.T) {
 	m := message(1, mail.AreaDeferred, "a@b", "j@c", "o'neil k@d", "x@e")

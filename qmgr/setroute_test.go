@@ -381,3 +381,46 @@ func TestRerouteTime(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// opening goes on until the message is about to be opened for the recipients of an order.
+func (l *relayed) opening(t *testing.T) {
+	t.Helper()
+	for len(l.Outstanding) > 0 {
+		if _, is := l.Outstanding[0].(qmgr.Open); is {
+			return
+		}
+		l.step()
+	}
+	t.Fatal("it is not opened")
+}
+
+// Another order ends the round of the recipients that were rerouted before their turn: they are tried all the same.
+func TestRerouteInterrupted(t *testing.T) {
+	l := newRelayed(t, qmgr.Config{})
+	l.deferred(t)
+	l.Reroute(l.m, "relay.test", 0, 2)
+	l.opening(t)
+	l.GiveUp(l.m, mail.ReportNone, 0)
+	if got := l.settle(); !slices.Equal(got, []string{"2 at relay.test"}) || len(l.Violations) > 0 {
+		t.Errorf("tried %v; %v", got, l.Violations)
+	}
+}
+
+// Recipients that are settled before their turn cost no change: the message rests as it did.
+func TestRerouteOfSettled(t *testing.T) {
+	l := newRelayed(t, qmgr.Config{})
+	l.deferred(t)
+	place := l.m.Place
+	l.Reroute(l.m, "relay.test", 0, 2)
+	l.opening(t)
+	l.m.Results[0], l.m.Results[2] = mail.Failed, mail.Failed
+	for len(l.Outstanding) > 0 {
+		if c, is := l.Outstanding[0].(qmgr.Change); is {
+			t.Errorf("it is changed: %+v", c)
+		}
+		l.step()
+	}
+	if l.m.Place.Due != place.Due || l.Core.InCore(l.m.Envelope.ID) {
+		t.Errorf("%v, before %v", l.m.Place, place)
+	}
+}

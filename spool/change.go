@@ -286,9 +286,9 @@ func (e *edits) record(ed *edit, c *mail.Change) error {
 }
 
 // reroute applies a mail.Reroute. It needs no recipients, only their outcomes. A message whose state is
-// lost, or that is in the corrupt area, is left alone: it is not known who waits.
+// lost, and so has no recipients, or that is in the corrupt area, is left alone: it is not known who waits.
 func (e *edits) reroute(ed *edit, order *mail.Reroute) error {
-	if ed.state.lost() || ed.state.area == mail.AreaCorrupt {
+	if ed.state.area == mail.AreaCorrupt {
 		return nil
 	}
 	for _, index := range order.Recipients {

@@ -27,6 +27,17 @@ func orderedOf(t *testing.T, s *Spool, id mail.QueueID) map[uint32]mail.OrderedR
 			got[r.Recipient.Index] = *to
 		}
 	}
+	if err := s.Sweep(ctxTest, id, func(m *Sight) bool {
+		for i := range m.Recipients {
+			r := &m.Recipients[i]
+			if to, is := got[r.Recipient.Index]; r.Outcome.Ordered != r.Recipient.Ordered || is != (r.Outcome.Ordered != nil) || is && *r.Outcome.Ordered != to {
+				t.Errorf("a sweep shows recipient %d with the route %v", r.Recipient.Index, r.Recipient.Ordered)
+			}
+		}
+		return false
+	}); err != nil {
+		t.Fatal(err)
+	}
 	_, _, batch, err := s.Open(ctxTest, id, 1000)
 	if err != nil {
 		t.Fatal(err)
