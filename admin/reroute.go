@@ -12,7 +12,7 @@ import (
 // says.
 type rerouting struct{ to *mail.OrderedRoute }
 
-// changes reports whether a recipient goes elsewhere now. Who has ordered it before, and why, does not count, so that an order can
+// changes reports whether a recipient goes elsewhere now. The earlier operator and reason do not count, so that an order can
 // be repeated for what it has not reached.
 func (r *rerouting) changes(now *mail.OrderedRoute) bool {
 	if r.to == nil || now == nil {

@@ -122,7 +122,7 @@ func (s *Server) watchVisits(ctx context.Context, in *visitInput) (*huma.StreamR
 	})
 }
 
-// streamRecords streams what a watcher sees. Who watches is logged: others' mail is looked at.
+// streamRecords streams what a watcher sees. The watcher is logged, since this shows other people's mail.
 func (s *Server) streamRecords(ctx context.Context, accept, verb string, watch func() (*wiretap.Watcher, error)) (*huma.StreamResponse, error) {
 	first := fmt.Appendf(nil, `{"time":"%s","connection":0,"host":"","direction":"-","text":"watching"}`+"\n", time.Now().Format(time.RFC3339Nano))
 	return s.streamLines(ctx, accept, first, func() (*event.Buffer, func(), error) {

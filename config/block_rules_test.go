@@ -45,7 +45,7 @@ func TestBlockRules(t *testing.T) {
 		{mail.StageGreeting, "553 5.7.1 [BL21] Connections will not be accepted from 192.0.2.1, because the ip is in Spamhaus's list", "mta5.am0.yahoodns.net", "blocked-session"},
 		{mail.StageGreeting, "554 5.7.1 You are not allowed to connect", "mx.a.example", "blocked-session"},
 		{mail.StageEhlo, "550 5.7.1 rejected by policy", "mx.a.example", "blocked-session"},
-		// Whose fault it is cannot be told.
+		// Not clear which of the two.
 		{mail.StageMail, "550 5.7.1 rejected by policy", "mx.a.example", "blocked-everything"},
 		{mail.StageMail, "550 5.7.1 Service unavailable", "mx.a.example", "blocked-everything"},
 		// A sender.

@@ -45,8 +45,8 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// The journal keeps the last attempts, whatever messages they are of, and forgets messages whose attempts it has dropped. A naive list
-// of all attempts tells which those are.
+// The journal keeps the last attempts, whatever their messages, and forgets messages whose attempts it has dropped. Its twin is a list
+// of all attempts.
 func TestJournalIsBounded(t *testing.T) {
 	var j journal
 	type seen struct {

@@ -62,7 +62,7 @@ type connection struct {
 	countedAs netip.Addr    // likewise: the client that it counts for; not valid if it does not count
 
 	visitors int64    // those that attend has seen
-	witness  *witness // nil: nobody watches
+	witness  *witness // nil: the session is not watched
 	ended    string   // why, for those who watch; "" if the session has not begun
 }
 

@@ -51,7 +51,7 @@ func wantSeen(t *testing.T, w *wiretap.Watcher, want ...string) {
 	}
 }
 
-// Who watches sees a session as it goes on, under TLS too: what was negotiated, who logs in and by which mechanism, and never a
+// A watcher sees a session live, also under TLS: what was negotiated, the user and the mechanism of a login, and never a
 // password.
 func TestSessionIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestSessionIsWatched(t *testing.T) {
 	})
 }
 
-// A session that is open already is shown from its next command on, but not from the middle of a content; and one that nobody watches any more
-// goes on.
+// An open session is shown from its next command on, but not from the middle of a content. It goes on when its watcher
+// has left.
 func TestOpenSessionIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := new(wiretap.Hub)

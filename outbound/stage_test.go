@@ -7,8 +7,8 @@ import (
 	"github.com/posthaste-mta/posthaste/outbound/credential"
 )
 
-// At which command a host has refused is known wherever it is: rules on replies tell by that whether it was about us, about a
-// sender, or about a recipient.
+// Each refusal has its stage: rules on replies conclude from it whether the host means us, a
+// sender, or a recipient.
 func TestStages(t *testing.T) {
 	for _, row := range []struct {
 		at, code string

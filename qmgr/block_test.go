@@ -62,8 +62,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// The mail of one customer is refused, and that of the others taken: that is no block, however much mail he sends. Nor is it one if
-// only he sends for a while, since nobody else was refused.
+// The mail of one customer is refused, and that of the others taken: that is no block, however much the customer sends, also
+// while there is no other mail.
 func TestOneSenderIsNoBlock(t *testing.T) {
 	m := newMeasured(t)
 	for range 20 {

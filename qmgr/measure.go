@@ -70,7 +70,7 @@ func (d *queue) newMeasures() {
 	d.measures.timer.Of = timed{kind: timerMeasure, queue: d}
 }
 
-// accepts tells the rules that count replies in a row of a message that a destination has accepted.
+// accepts records that a destination has accepted a message, for rules that count replies in a row.
 func (q *Qmgr) accepts(d *queue, outcomes []mail.Outcome) {
 	if d.measures != nil && d.measures.Counts() && slices.ContainsFunc(outcomes, func(o mail.Outcome) bool { return o.Result == mail.Delivered }) {
 		d.measures.Accepted()

@@ -54,7 +54,7 @@ func (q *Qmgr) retrySome(id mail.QueueID, some orders.Indexes) {
 	}
 }
 
-// chosenOf returns the part of a batch that is to be tried in this round.
+// chosenOf returns the recipients of a batch that this round tries.
 func (q *Qmgr) chosenOf(m *message, b mail.RecipientBatch) mail.RecipientBatch {
 	if m.chosen == nil {
 		return b
@@ -86,7 +86,7 @@ func (q *Qmgr) othersDue(m *message, due mail.Instant) mail.Instant {
 	return min(due, max(m.place.Due, q.now))
 }
 
-// checkOrders panics if it is not known of a named message which recipients are to be tried.
+// checkOrders panics if the recipients to try are not known of each named message.
 func (q *Qmgr) checkOrders() {
 	q.orders.Check(q.admission.NamedSome())
 	for _, m := range q.messages { //archtest:anyorder assertions

@@ -354,8 +354,8 @@ func TestRerouteOfALongMessage(t *testing.T) {
 	}
 }
 
-// The time of an order is the core's, unless the host knows it. An order for nobody does nothing, and the host's slices and values
-// are its own again.
+// The time of an order is the core's, unless the host knows it. An order without recipients does nothing, and the core keeps none of the host's
+// slices and values.
 func TestRerouteTime(t *testing.T) {
 	l := newRelayed(t, qmgr.Config{})
 	l.deferred(t)

@@ -96,7 +96,7 @@ func clearedAndKilled(t *testing.T, img image, waiting map[mail.QueueID]int) (im
 	return killed, left
 }
 
-// A start that cannot make its file of options after it has replayed the old one leaves nobody reading the table that
+// A start that cannot make its file of options after it has replayed the old one leaves no goroutine reading the table that
 // it has made. All tables are older than that but one.
 //
 // Seen failing: with statistics of tables, or compactions, while the log is replayed: the goroutines that read the

@@ -129,7 +129,7 @@ func (s *Spool) openPebble() (db *pebble.DB, err error) {
 // openAsIs opens the store. If Pebble panics because of an error of the file
 // system, it returns that error.
 //
-// If logs are to be replayed, Pebble flushes them to a table in the middle of Open, and
+// To replay logs, Pebble flushes them to a table in the middle of Open, and
 // goroutines that read the table begin at once. If Open then fails, as on a full disk, it closes
 // the caches that these goroutines use, and they end the process. So the logs are replayed
 // first by a store that has no such goroutines; the second one has nothing to flush.

@@ -18,7 +18,7 @@ type logLevel struct {
 
 	mu         sync.Mutex
 	configured slog.Level
-	by         string // who has ordered another level; "" if nobody has
+	by         string // the operator who has set another level; "" if there is none
 	until      time.Time
 	timer      *time.Timer // ends it; nil without an end
 	orders     int         // that were given, or have ended

@@ -5,8 +5,8 @@
 // of octets. A connection asks its Hub whether there are Watchers, which is an atomic load, and has no Tap
 // otherwise. A Watcher has a bounded buffer, and loses lines if it does not read.
 //
-// A client's session is a Visit. The session itself tells it what it takes for commands and content, since only the
-// session knows what the octets of a client are: a tap on the octets would take the content of a client that does not wait for
+// A client's session is a Visit. The session itself passes its commands and contents on, since a
+// tap on the octets would mistake the content of a client that does not wait for
 // a reply for commands. A Watcher may want the sessions that send from or to an address. Which these are is known late, so the
 // Visit keeps the last lines until then.
 //

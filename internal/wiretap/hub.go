@@ -27,7 +27,7 @@ type Connection struct {
 
 // A Hub has the Watchers. A nil Hub and the zero Hub have none. It is safe for concurrent use.
 type Hub struct {
-	watched  atomic.Bool  // somebody watches connections to receivers
+	watched  atomic.Bool  // there are watchers of connections to receivers
 	visited  atomic.Int64 // see Visitors
 	taps     atomic.Int64 // numbers of taps
 	changes  int64        // of the watchers of clients' sessions

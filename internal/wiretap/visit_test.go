@@ -82,7 +82,7 @@ func TestVisit(t *testing.T) {
 		"- 0 octets of content", "- a note", ". the connection has ended: QUIT")
 }
 
-// Who wants the sessions of a sender sees one from a few lines before on, to its end, and nothing of others; also if the sender is refused or written wrongly.
+// With a sender as the condition, a session is shown from a few lines before MAIL to its end, and other sessions are not; also if the sender is refused or malformed.
 func TestVisitOfASender(t *testing.T) {
 	for argument, sender := range map[string]string{"FROM:<a@a.test>": "a@a.test", "FROM:<a@a.test> SIZE=1": "a@a.test", "from: <a@a.test> ": "a@a.test", "FROM:a@a.test SIZE=1": "a@a.test",
 		"FROM:<>": "", `FROM:<"a> b"@a.test>`: `"a`, `FROM:<"a>b"@a.test> SIZE=1`: `"a>b"@a.test`} {
@@ -197,7 +197,7 @@ func TestVisitors(t *testing.T) {
 	}
 	two.Close()
 	if h.Visitors() != 0 || h.Visit(stranger, v) != nil {
-		t.Error("nobody is left")
+		t.Error("no watcher is left")
 	}
 }
 
@@ -216,6 +216,6 @@ func TestVisitOfAnotherClient(t *testing.T) {
 	v.Command("NOOP")
 	equal(t, visited(t, w), "- connection from 192.0.2.1 to smtp", "< NOOP")
 	if len(v.later) != 0 || v.kept != nil {
-		t.Error("it is kept for nobody")
+		t.Error("it is kept, though there is no watcher")
 	}
 }

@@ -469,6 +469,6 @@ func TestResultOf(t *testing.T) {
 		t.Errorf("%+v, tried: %t", r, tried)
 	}
 	if _, tried := ResultOf([]mail.Outcome{{Result: mail.Untried}, {Result: mail.Untried}}); tried {
-		t.Error("nobody's turn came")
+		t.Error("no turn came")
 	}
 }

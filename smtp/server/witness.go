@@ -6,8 +6,8 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// A Witness is called for what the client says, as the session understands it. A host that shows sessions to people has one; who only
-// sees the octets cannot tell commands from the content of a client that does not wait for replies. The methods are called during
+// A Witness is called for what the client says, as the session understands it. A host that shows sessions to people has one; from the octets
+// alone, commands cannot be distinguished from the content of a client that does not wait for replies. The methods are called during
 // Step. Their replies are all that Step is going to return so far, and must not be changed; these and octets are valid until the method returns.
 type Witness interface {
 	// Command has a command, or a line of an exchange of AUTH, without the line's end. Secrets are replaced by Concealed.

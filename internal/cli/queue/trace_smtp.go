@@ -105,7 +105,7 @@ never delays mail: what it does not read in time is lost, and a line says so.`,
 type conversation struct {
 	out    io.Writer
 	asJSON bool
-	count  int // of connections that are to be shown; 0: no limit
+	count  int // maximum of connections to show; 0: no limit
 	ended  int
 }
 
