@@ -15,45 +15,25 @@ func (q *Qmgr) Offline() mail.Instant { return q.conns.Offline() }
 // deferred because of it; until then it waits in core (package conns).
 const longOffline = 5 * time.Minute
 
-// A recovery is the scan that our network's return makes necessary, or that of a source's
-// address.
-type recovery struct {
-	since mail.Instant // what was tried last then or later will be tried again; 0: nothing
-	next  mail.Instant // not before this
-}
-
-// want has what was tried last at an instant or later tried again, besides what is wanted
-// already.
-func (r *recovery) want(since mail.Instant) {
-	if r.since == 0 || since < r.since {
-		r.since = since
-	}
-}
-
-// recoveryPause is the shortest time between two recovery scans. Each reads all deferred
-// mail to find what was put off, and a network may come and go.
-const recoveryPause = 10 * time.Minute
-
 // noticeNetwork has what was put off while our network was down tried again when it
 // is back. It would wait for its time, up to an hour, for no fault of its own nor of
 // its destination's. What was deferred before, by a receiver, keeps its time.
 func (q *Qmgr) noticeNetwork() {
-	since, b := q.conns.Offline(), &q.recovery
+	since := q.conns.Offline()
 	if q.offline != 0 && since == 0 && q.now >= q.offline.Add(longOffline) {
-		b.want(q.offline.Add(-destdb.OutageWindow)) // it took so long to find out
+		q.recovery.Want(q.offline.Add(-destdb.OutageWindow)) // it took so long to find out
 	}
 	q.offline = since
 	if q.recoveryWake() <= q.now {
-		q.retryTriedSince(b.since)
-		*b = recovery{next: q.now.Add(recoveryPause)}
+		q.retryTriedSince(q.recovery.Begin(q.now))
 	}
 }
 
 // recoveryWake returns when the next recovery scan is to begin. A scan that is under way
 // does not begin anew for it, or it might never end.
 func (q *Qmgr) recoveryWake() mail.Instant {
-	if q.recovery.since == 0 || q.offline != 0 || q.halt || q.admission.UnderWay(ScanFlush) {
+	if q.offline != 0 || q.halt || q.admission.UnderWay(ScanFlush) {
 		return mail.Never
 	}
-	return q.recovery.next
+	return q.recovery.Wake()
 }

@@ -111,7 +111,7 @@ type connecting struct {
 	dialling map[ConnID]dialling
 	wanting  ilist.List[queue] // have entries and no connection with room
 	offline  mail.Instant      // since when our own network is held to be down; 0: it is not
-	recovery recovery
+	recovery intake.Recovery
 }
 
 // New returns a queue manager that knows nothing yet: its first Step asks the

@@ -167,7 +167,7 @@ func (q *Qmgr) tryAddresses() {
 // rescue has the mail tried that was deferred because no source of its pool could be used.
 func (q *Qmgr) rescue() {
 	if since := q.sources.Rescue(); since != 0 {
-		q.recovery.want(since)
+		q.recovery.Want(since)
 	}
 }
 

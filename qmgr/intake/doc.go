@@ -33,6 +33,7 @@
 // # Reading order
 //
 //	origin.go, admission.go     how messages are found
+//	recovery.go                 when what an outage has put off is looked for
 //	scan.go, account.go         buckets: what is searched, whose turn it is, who has room
 //	room.go, recipients.go      how many messages and recipients there may be
 //	lookups.go, slow.go         which lookups begin, and what becomes of long ones
