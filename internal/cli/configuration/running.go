@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -82,15 +83,15 @@ If there are mistakes, the exit status is 78.`,
 				return err
 			}
 			defer c.Close()
-			changes, err := difference(cmd, c, other)
+			changes, waiting, err := difference(cmd, c, other)
 			if err != nil {
 				return err
 			}
 			if len(changes) == 0 {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), "No parameter differs.")
-				return err
+				fmt.Fprintln(cmd.OutOrStdout(), "No parameter differs.")
 			}
 			tellChanges(cmd.OutOrStdout(), changes)
+			tellRestart(cmd.OutOrStdout(), waiting)
 			return nil
 		},
 	}
@@ -99,8 +100,25 @@ If there are mistakes, the exit status is 78.`,
 }
 
 // difference returns what differs between the configuration in force and another one, or the
-// daemon's file if that is nil.
-func difference(cmd *cobra.Command, c *client.Client, other *config.Config) ([]admin.ConfigChange, error) {
+// daemon's file if that is nil, and which other parameters have waited for a restart since an earlier reload.
+func difference(cmd *cobra.Command, c *client.Client, other *config.Config) (changes []admin.ConfigChange, waiting []string, err error) {
+	now, err := c.Configuration(cmd.Context(), false, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	if changes, err = differing(cmd, c, other, now.Text); err != nil {
+		return nil, nil, err
+	}
+	for _, pending := range now.Pending {
+		if !slices.ContainsFunc(changes, func(c admin.ConfigChange) bool { return c.Key == pending.Key }) {
+			waiting = append(waiting, pending.Key)
+		}
+	}
+	return changes, waiting, nil
+}
+
+// differing returns what differs between the configuration in force, a text, and another one.
+func differing(cmd *cobra.Command, c *client.Client, other *config.Config, inForce string) ([]admin.ConfigChange, error) {
 	if other == nil {
 		would, err := c.Reload(cmd.Context(), true)
 		if err != nil {
@@ -109,11 +127,7 @@ func difference(cmd *cobra.Command, c *client.Client, other *config.Config) ([]a
 		tellWarnings(cmd.ErrOrStderr(), would.Warnings)
 		return would.Changes, nil
 	}
-	now, err := c.Configuration(cmd.Context(), false, false)
-	if err != nil {
-		return nil, err
-	}
-	running, err := config.Parse("the configuration in force", []byte(now.Text), configfile.Environment())
+	running, err := config.Parse("the configuration in force", []byte(inForce), configfile.Environment())
 	if err != nil {
 		return nil, exit.New(exit.Unavailable, fmt.Errorf("the daemon's configuration cannot be read here: %w", err), "Is the daemon of another version than this command?")
 	}
@@ -164,12 +178,24 @@ func tellChanges(out io.Writer, changes []admin.ConfigChange) {
 		width = max(width, min(len(c.Key), 50))
 	}
 	for _, c := range changes {
-		line := fmt.Sprintf("  %-*s  %s -> %s", width, human.Plain(c.Key), orNothing(c.Old), orNothing(c.New))
+		line := fmt.Sprintf("  %-*s  %s", width, human.Plain(c.Key), changeText(&c))
 		if c.Restart {
 			line += "  (restart)"
 		}
 		fmt.Fprintln(out, line)
 	}
+}
+
+// changeText is the value in force and the new one. A table has none: it is new, or gone.
+func changeText(c *admin.ConfigChange) string {
+	const table = "{}"
+	switch {
+	case c.Old == "" && c.New == table:
+		return "new"
+	case c.Old == table && c.New == "":
+		return "removed"
+	}
+	return orNothing(c.Old) + " -> " + orNothing(c.New)
 }
 
 // orNothing is a value, or what stands for none.
