@@ -159,7 +159,7 @@ func mixedQueue() *admintest.Queue {
 	damaged.Damaged, damaged.Reason = true, "checksum of the envelope"
 	q := admintest.New(fresh, active, deferred, held, damaged)
 	view := qmgr.View{Messages: 1, Recipients: 3, Busy: 2, Lookups: qmgr.LookupsView{Busy: 1, Waiting: 20, Verifying: 1}, Behind: true, Transports: []qmgr.TransportView{{Name: "smtp", Jobs: 1, Busy: 2,
-		Queues: []qmgr.QueueView{{Nexthop: "example.net", State: window.Dead, Window: 5, Todo: 12, Reason: greylisted,
+		Queues: []qmgr.QueueView{{Nexthop: "example.net", State: window.Dead, Condition: qmgr.ConditionDead, Window: 5, Todo: 12, Reason: greylisted,
 			Until: mail.Instant(time.Now().Add(5*time.Minute + 30*time.Second).UnixNano())}, {Nexthop: "example.org", Window: 20, Busy: 2, Todo: 1,
 			Connections: conns.SiteView{Connecting: 1, Ready: 2}, WaitReason: qmgr.WaitReason{Kind: qmgr.WaitConnectionLimit, Limit: 200}}}},
 		{Name: "retry", Jobs: 1, Queues: []qmgr.QueueView{{Nexthop: "4.7.1 Greylisted", Instead: mail.Origin{Transport: "smtp", Nexthop: "example.net"}, Window: 5, Todo: 3}}},
