@@ -27,6 +27,11 @@ func TestJournal(t *testing.T) {
 	d, r := attemptAt(1, 0, mail.Outcome{Result: mail.Deferred, Reply: busy, Stage: mail.StageRcpt}, mail.Outcome{Result: mail.Deferred, Reply: busy, Stage: mail.StageRcpt},
 		mail.Outcome{Result: mail.Delivered}, mail.Outcome{Result: mail.Failed, Reply: gone, Stage: mail.StageRcpt})
 	j.note(d, r, now)
+	var other journal
+	same, stages := attemptAt(1, 0, mail.Outcome{Result: mail.Failed, Reply: gone, Stage: mail.StageRcpt}, mail.Outcome{Result: mail.Failed, Reply: gone, Stage: mail.StageData})
+	if other.note(same, stages, now); len(other.of(1)) != 2 {
+		t.Errorf("one attempt has two stages: %+v", other.of(1))
+	}
 	d, r = attemptAt(2, 0, mail.Outcome{Result: mail.Delivered})
 	j.note(d, r, now)
 	d, r = attemptAt(1, 1, mail.Outcome{Result: mail.Deferred, Reply: gone, Stage: mail.StageData})
@@ -48,6 +53,11 @@ func TestJournal(t *testing.T) {
 // The journal keeps the last attempts, whatever their messages, and forgets messages whose attempts it has dropped. Its twin is a list
 // of all attempts.
 func TestJournalIsBounded(t *testing.T) {
+	fill(t, 3, 7)
+	fill(t, 1, 5) // attempts at a message take the places of earlier ones at it
+}
+
+func fill(t *testing.T, share, messages int) {
 	var j journal
 	type seen struct {
 		id mail.QueueID
@@ -55,8 +65,8 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 	var list []seen
 	for i := range 3*journalMax + 17 {
-		id := mail.QueueID(1 + i%7)
-		if i%3 > 0 {
+		id := mail.QueueID(1 + i%messages)
+		if i%share > 0 {
 			id = mail.QueueID(1000 + i)
 		}
 		d, r := attemptAt(id, i, mail.Outcome{Result: mail.Deferred, Reply: mail.Reply{Code: 451}})
