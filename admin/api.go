@@ -79,6 +79,7 @@ type Recipient struct {
 	Expired    bool       `json:"expired,omitempty" doc:"It failed because the message expired; reply is the last one received."`
 	By         string     `json:"by,omitempty" doc:"The remote host that sent the reply, as name[address]; absent if this program made the reply."`
 	At         *time.Time `json:"at,omitempty" doc:"When the reply was made."`
+	Doubtful   []Doubtful `json:"doubtful,omitempty" doc:"Hosts that may have the message already: they had all of it, and did not reply. With 3 such attempts, other hosts come first."`
 	ORcpt      string     `json:"orcpt,omitempty" doc:"ORCPT as received (RFC 3461)."`
 	Notify     string     `json:"notify,omitempty" doc:"NOTIFY as received (RFC 3461)."`
 	Route      *Reroute   `json:"route,omitempty" doc:"The route that an operator has ordered; absent if the configuration decides."`
@@ -109,6 +110,12 @@ func rerouteOf(to *mail.OrderedRoute) *Reroute {
 		return nil
 	}
 	return &Reroute{To: to.Target, By: to.By, Reason: to.Reason, At: wall(to.At)}
+}
+
+// A Doubtful is a host, and the number of attempts there after which it was unknown whether it has a message.
+type Doubtful struct {
+	Host  string `json:"host" example:"192.0.2.1:25"`
+	Times int    `json:"times"`
 }
 
 // A Summary is one line of a list.

@@ -201,8 +201,13 @@ func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
 }
 
 func (s *Server) recipientOf(r *mail.RecipientOutcome) Recipient {
+	var doubtful []Doubtful
+	for _, one := range r.Outcome.Doubts.All() {
+		doubtful = append(doubtful, Doubtful{Host: one.Host.String(), Times: int(one.Times)})
+	}
 	return Recipient{
-		Index: r.Recipient.Index, Address: string(r.Recipient.Address), Result: r.Outcome.Result.String(),
+		Doubtful: doubtful,
+		Index:    r.Recipient.Index, Address: string(r.Recipient.Address), Result: r.Outcome.Result.String(),
 		Reply: r.Outcome.Reply.Said().Lines(), ReplyClass: s.cfg.ReplyClass(r.Outcome.Reply), PutOff: r.Outcome.Reply.PutOff(), Expired: r.Outcome.Expired, By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At),
 		ORcpt: r.Recipient.ORcpt, Notify: r.Recipient.Notify.String(), Route: rerouteOf(r.Outcome.Ordered),
 	}

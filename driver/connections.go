@@ -49,6 +49,7 @@ func (d *Driver) dial(t dialTask) {
 	d.inbox.put(item{event: qmgr.Dialed{Conn: id, Opened: opened}, link: l})
 	closing := conn.Run(d.deliverCtx, func(entry uint64, r mail.DeliveryResult) {
 		s := l.answered()
+		noteDoubts(&s.delivery, r.Outcomes, t.action.Opening.Host)
 		d.book().Delivered(&s.delivery, &r)
 		d.noteDelivered(&s.delivery, &r)
 		d.ended(&s.delivery, &r, s.at)
@@ -56,6 +57,19 @@ func (d *Driver) dial(t dialTask) {
 	})
 	d.book().Closed(t.action.Opening.Transport, &closing)
 	d.inbox.put(item{event: qmgr.Closed{Conn: id, Closing: closing}, ends: true})
+}
+
+// noteDoubts counts the attempt for recipients of whom it is unknown whether the host has the message. A
+// program's socket is the only host of its destination.
+func noteDoubts(a *mail.Delivery, outcomes []mail.Outcome, host mail.Host) {
+	if _, socket := mail.SocketPath(host.Addr); socket || a.Callout {
+		return
+	}
+	for i := range outcomes {
+		if outcomes[i].Unknown {
+			outcomes[i].Doubts = a.Recipients[i].Doubts.With(host.Addr)
+		}
+	}
 }
 
 // refused reports a connection that could not be made. If the transport can make

@@ -146,6 +146,9 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, delays *[
 		}
 		attrs = appendFlow(attrs, &a.Envelope.Flow)
 		if o.Unknown {
+			if o.Doubts != nil {
+				attrs = append(attrs, slog.String("doubtful", o.Doubts.String()))
+			}
 			attrs = append(attrs, slog.Bool("unknown", true))
 		}
 		logline.Log(d.log, slog.LevelInfo, "delivery", attrs...)

@@ -266,6 +266,8 @@ type Recipient struct {
 	// Ordered is the route that an operator has ordered; nil if the configuration decides. It
 	// is shared and must not be changed.
 	Ordered *OrderedRoute
+	// Doubts are the hosts that may have the message already; nil if there are none.
+	Doubts *Doubts
 }
 
 // An OrderedRoute is where an operator has the mail for a recipient go, whatever the configuration

@@ -76,6 +76,9 @@ type Outcome struct {
 	// Ordered is the route that an operator has ordered for the recipient, as in Recipient. The spool
 	// alone sets it, by Change.Reroutes: it stays what it is whatever the outcomes of attempts have here.
 	Ordered *OrderedRoute
+	// Doubts are those of the recipient (Recipient.Doubts). With Unknown, the host of the core adds that attempt;
+	// where it sets none, the spool keeps what it has until the recipient is settled.
+	Doubts *Doubts
 	// Stage is where in the conversation Reply was given, for rules and the log. It is not stored.
 	Stage Stage
 }

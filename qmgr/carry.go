@@ -37,6 +37,8 @@ func (q *Qmgr) connFeedback(d *queue, f conns.Feedback, a window.Attempt, why ma
 		d.touch()
 		q.explain(d, CauseFailure)
 		return
+	case f == conns.FeedbackLoop && d.main != nil: // the hosts that are better than ourselves may be those that come last
+		q.putOffAll(d, TransportRetry, why)
 	case f == conns.FeedbackLoop:
 		q.putOffAll(d, TransportError, why)
 	}

@@ -54,9 +54,9 @@ func (q *Qmgr) closeSite(d *queue) {
 	}
 }
 
-// inUse reports whether a queue without entries has to stay because of its site.
+// inUse reports whether a queue without entries has to stay because of its site or its detours.
 func (d *queue) inUse() bool {
-	return d.pinned || d.site != nil && (d.resolving || !d.site.Empty())
+	return d.pinned || d.detours > 0 || d.site != nil && (d.resolving || !d.site.Empty())
 }
 
 // pin keeps a queue from being freed by what is done next, until unpin.
@@ -102,6 +102,7 @@ func (q *Qmgr) hostsOf(d *queue, ev Hosts) {
 	d.pin()
 	d.resolving = false
 	set := d.source.Reachable(ev.Set)
+	set.Tiers = d.lastComes(set.Tiers)
 	if ev.Reply.IsZero() && len(ev.Set.Tiers) == 0 {
 		ev.Reply = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4}, Text: "no hosts are known for " + ev.Nexthop}
 	}

@@ -25,7 +25,10 @@ func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 			if d.instead != (mail.Origin{}) || !page.Wants(t.Name, d.nexthop) {
 				continue
 			}
-			all := []*queue{d}
+			if d.main != nil {
+				continue // in the line of its main queue
+			}
+			all := d.withDetours()
 			if !query.EachSource {
 				if all = q.siblings(d); all[0] != d {
 					continue // one line for all of them

@@ -42,6 +42,7 @@ func (d *queue) lowers(now mail.Instant) bool {
 // measure takes what a rule demands because of a reply. Mail that was put off says what
 // was said about it before, and is no destination.
 func (q *Qmgr) measure(d *queue, m *mail.Measure) {
+	d = d.whole()
 	if m == nil || d.transport.Name == TransportRetry || d.transport.Name == TransportError || !q.rules.Has(m.Rule) {
 		return
 	}
@@ -72,7 +73,7 @@ func (d *queue) newMeasures() {
 
 // accepts records that a destination has accepted a message, for rules that count replies in a row.
 func (q *Qmgr) accepts(d *queue, outcomes []mail.Outcome) {
-	if d.measures != nil && d.measures.Counts() && slices.ContainsFunc(outcomes, func(o mail.Outcome) bool { return o.Result == mail.Delivered }) {
+	if d = d.whole(); d.measures != nil && d.measures.Counts() && slices.ContainsFunc(outcomes, func(o mail.Outcome) bool { return o.Result == mail.Delivered }) {
 		d.measures.Accepted()
 		q.watchSightings(d)
 	}
@@ -112,6 +113,7 @@ func (q *Qmgr) retire(d *queue, r *measure.Rest) {
 		d.touch()
 		q.die(d, r.Reason, r.Until)
 	}
+	q.putOffDetours(d)
 }
 
 // lowerBy lowers limits of a destination.

@@ -75,6 +75,7 @@ type round struct {
 	postponed
 	changed bool // a change was made
 	failed  bool // some recipient failed for good
+	unsure  bool // it is unknown of some recipient whether a host has the message for him
 	doubt   bool // some recipient may have the message, which will be held for that reason
 	gaveUp  bool // recipients were given up because of its deadline
 }

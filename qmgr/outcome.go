@@ -209,6 +209,7 @@ func (q *Qmgr) noteOutcomes(m *message, e *sched.Entry, outcomes []mail.Outcome)
 // unknown deals with a recipient who may have the message or not (RFC 1047).
 func (q *Qmgr) unknown(m *message, e *sched.Entry, o *mail.Outcome) {
 	d := queueOf(e.Destination())
+	m.unsure = true
 	m.doubt = m.doubt || d.transport.cfg.UnknownOutcome == UnknownHold
 	q.counts.Unknown++
 	q.emit(Note{Kind: NoteUnknown, ID: m.ID, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Sender: m.env.Sender, Flow: m.env.Flow, Text: o.Reply.String()})

@@ -405,5 +405,10 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 	d.Free()
 	d.transport.queues.Drop(d.key(), &d.inOrder, d)
 	q.queues--
+	main := d.main
 	q.stocks.giveQueue(d)
+	if main != nil {
+		main.detours--
+		q.freeIfIdle(main)
+	}
 }

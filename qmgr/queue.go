@@ -33,6 +33,7 @@ type queue struct {
 	limits *limits // what holds for it
 	pacing
 	reaching
+	detouring
 	spreading spreading
 }
 
@@ -42,6 +43,7 @@ type identity struct {
 	source   *source.State // from which its mail leaves; nil where none is chosen
 	security string        // what its mail demands of connections (mail.Route.Security)
 	nexthop  string        // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
+	avoids   string        // the hosts that come behind all others, as detourKey writes them (detour.go); "" but of a detour
 }
 
 // health is what has been learned about a destination. Invariant: the timer runs if the window is not Ready, and reason is
@@ -74,14 +76,14 @@ type reaching struct {
 
 // key is under which its transport has the queue.
 func (q *identity) key() directory.Key {
-	return directory.Key{Name: q.name, Source: q.source.String(), Security: q.security}
+	return directory.Key{Name: q.name, Source: q.source.String(), Security: q.security, Avoids: q.avoids}
 }
 
-func newQueue(t *transport, name, nexthop string, s *source.State, security string) *queue {
+func newQueue(t *transport, is identity) *queue {
 	q := t.stocks.queues.Take()
 	q.transport, q.window = t, window.New(&t.limits.window)
-	q.identity = identity{name: name, source: s, security: security, nexthop: nexthop}
-	q.Destination.SetUp(&t.Transport, name, q)
+	q.identity = is
+	q.Destination.SetUp(&t.Transport, is.name, q)
 	q.limits = &t.limits
 	q.timer.Of = timed{kind: timerQueue, queue: q}
 	q.pace.Of = timed{kind: timerPace, queue: q}

@@ -1,6 +1,8 @@
 package qmgr
 
 import (
+	"time"
+
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
@@ -176,11 +178,18 @@ func (q *Qmgr) nextAttempt(m *message) mail.Instant {
 		cfg = &sooner
 	}
 	next := backoff.Next(cfg, m.env.Since(), q.now, &q.rng)
+	if m.unsure {
+		next = max(next, q.now.Add(unsurePause))
+	}
 	if m.suspension.Kept() && !m.unreported {
 		next = q.suspended.Due(&m.suspension, next, q.now)
 	}
 	return next
 }
+
+// unsurePause is the shortest time after which a message is sent again of which it is unknown whether a host has it,
+// however short minimal_backoff_time is: the host may be about to accept it.
+const unsurePause = time.Minute
 
 // expire gives up all recipients that are not settled.
 func (q *Qmgr) expire(m *message) {

@@ -197,9 +197,12 @@ func (q *Qmgr) bind(m *message, b *bound) {
 	case b.queue.window.State() != window.Dead:
 		if m.from != intake.FromRetry && m.callout == nil && !q.mayWait(b.queue) {
 			q.bindToRetry(m, b, b.queue.stuckReason(), b.queue.origin())
+			return
 		}
+		q.bindDetour(m, b)
 	case m.from == intake.FromRetry:
 		q.revive(b.queue, CauseRevival)
+		q.bindDetour(m, b)
 	default:
 		q.bindToRetry(m, b, b.queue.reason, b.queue.origin())
 	}

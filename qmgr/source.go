@@ -228,6 +228,9 @@ func (q *Qmgr) bindEntryAnew(e *sched.Entry) {
 		return
 	}
 	to := q.queue(d.transport, d.name, d.nexthop, s, d.security)
+	if d.main != nil && !to.dead() {
+		to = q.detour(to, d.avoided)
+	}
 	if to.dead() {
 		q.putOff(e, TransportRetry, to.reason)
 		return

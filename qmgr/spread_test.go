@@ -14,7 +14,7 @@ func TestPauseHasTimer(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.now = 1e18
-	d := newQueue(q.transport("smtp"), "a.test", "a.test", nil, "")
+	d := newQueue(q.transport("smtp"), identity{name: "a.test", nexthop: "a.test"})
 	d.spreading.Ended(80*time.Millisecond, 5)
 	d.Busy = 4
 	if q.spread(d); d.spreading.Pausing() {

@@ -95,8 +95,16 @@ func (q *Qmgr) queue(t *transport, name, nexthop string, s *source.State, securi
 	if d := t.queues.Get(directory.Key{Name: name, Source: s.String(), Security: security}); d != nil {
 		return d
 	}
+	d := q.newQueue(t, identity{name: name, source: s, security: security, nexthop: nexthop})
+	if q.measured.Len() > 0 {
+		q.recall(d)
+	}
+	return d
+}
+
+func (q *Qmgr) newQueue(t *transport, is identity) *queue {
 	q.queues++
-	d := newQueue(t, name, nexthop, s, security)
+	d := newQueue(t, is)
 	if q.cfg.AsPostfix {
 		d.ClaimFirst()
 	}
@@ -107,9 +115,6 @@ func (q *Qmgr) queue(t *transport, name, nexthop string, s *source.State, securi
 	if q.shapes != nil || t.limits.rate != (rate.Limits{}) {
 		q.shape(d, nil)
 		d.window = window.New(&d.limits.window)
-	}
-	if q.measured.Len() > 0 {
-		q.recall(d)
 	}
 	return d
 }

@@ -60,7 +60,7 @@ func byTodo(a, b *queue) int {
 
 // compareNames orders the queues of a transport.
 func compareNames(a, b *queue) int {
-	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.source.String(), b.source.String()), cmp.Compare(a.security, b.security))
+	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.source.String(), b.source.String()), cmp.Compare(a.security, b.security), cmp.Compare(a.avoids, b.avoids))
 }
 
 func (d *queue) view() QueueView {

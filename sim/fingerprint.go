@@ -158,6 +158,7 @@ func (f *fingerprint) recipients(list []mail.Recipient) {
 		f.text(r.ORcpt)
 		f.mix(uint64(r.Notify))
 		f.ordered(r.Ordered)
+		f.doubts(r.Doubts)
 	}
 }
 
@@ -208,9 +209,20 @@ func (f *fingerprint) outcomes(list []mail.Outcome) {
 			f.value(reflect.ValueOf(o.Via))
 		}
 		f.ordered(o.Ordered)
+		f.doubts(o.Doubts)
 		if o.Stage != mail.StageUnknown {
 			f.text("stage")
 			f.mix(uint64(o.Stage))
+		}
+	}
+}
+
+func (f *fingerprint) doubts(d *mail.Doubts) {
+	if d != nil {
+		f.text("doubts")
+		for i := range d {
+			f.text(d[i].Host.String())
+			f.mix(uint64(d[i].Times))
 		}
 	}
 }
@@ -252,8 +264,8 @@ var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[mail.Closing]():          fieldsOf[mail.Closing]("Measure", "Stage"),
 	reflect.TypeFor[qmgr.Feedback]():         fieldsOf[qmgr.Feedback]("Source"),
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
-	reflect.TypeFor[mail.Recipient]():        fieldsOf[mail.Recipient]("Ordered"),
-	reflect.TypeFor[mail.Outcome]():          fieldsOf[mail.Outcome]("Ordered", "Stage"),
+	reflect.TypeFor[mail.Recipient]():        fieldsOf[mail.Recipient]("Ordered", "Doubts"),
+	reflect.TypeFor[mail.Outcome]():          fieldsOf[mail.Outcome]("Ordered", "Doubts", "Stage"),
 	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release", "VERP", "By", "Late"),
 	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security", "Credential"),
 	reflect.TypeFor[qmgr.Route]():            fieldsOf[qmgr.Route]("TLS"),

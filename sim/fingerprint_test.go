@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"github.com/posthaste-mta/posthaste/mail"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -104,6 +105,9 @@ func opaque(v reflect.Value) []any {
 		return []any{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1"), netip.MustParseAddr("fe80::1"), netip.MustParseAddr("fe80::1%eth0")}
 	case netip.AddrPort:
 		return []any{netip.MustParseAddrPort("192.0.2.1:25"), netip.MustParseAddrPort("192.0.2.1:26"), netip.MustParseAddrPort("[fe80::1%eth0]:25")}
+	case mail.Doubts:
+		one := (*mail.Doubts)(nil).With(netip.MustParseAddrPort("192.0.2.1:25"))
+		return []any{*one, *one.With(netip.MustParseAddrPort("192.0.2.1:25")), *one.With(netip.MustParseAddrPort("192.0.2.2:25"))}
 	case netip.Prefix:
 		return []any{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.0.2.0/25")}
 	case rate.Limits:

@@ -17,6 +17,7 @@ import (
 func FuzzDecode(f *testing.F) {
 	list := outcomes{busy(3, 77), sent(5, 60), {Index: 9, Result: mail.Failed, Report: mail.ReportFailed, At: -4}}
 	f.Add(appendOutcomes(nil, list, 0))
+	f.Add(appendOutcomes(nil, outcomes{{Index: 1, Result: mail.Deferred, Doubts: doubtsOf("192.0.2.1:25")}}, 0))
 	f.Add(appendOutcomes(nil, outcomes{{Index: 1, Result: mail.Deferred, Reply: mail.Reply{Code: 450, Text: "later"}, Via: mail.Via{Transport: "smtp", Nexthop: "{a,b}", Source: "s"}}}, 0))
 	f.Add(appendOutcomes(nil, outcomes{{Index: 1, Via: mail.Via{Nexthop: "a"}, Ordered: &mail.OrderedRoute{Target: "smtp:[r]:587", By: "bob", Reason: "why", At: -9}}, {Index: 2}}, 0))
 	f.Add(appendState(nil, &state{area: mail.AreaHold, reason: "r", recipients: 9, settled: 2, outcomes: list, full: bitset{5}}))

@@ -3,6 +3,7 @@ package spool
 import (
 	"cmp"
 	"encoding/binary"
+	"net/netip"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -57,6 +58,12 @@ func supersede(old, out mail.Outcome) mail.Outcome {
 		out.Report = old.Report
 	}
 	out.Ordered = old.Ordered
+	switch {
+	case out.Result.Settled():
+		out.Doubts = nil
+	case out.Doubts == nil:
+		out.Doubts = old.Doubts
+	}
 	out.Stage = mail.StageUnknown
 	return out
 }
@@ -65,7 +72,9 @@ func supersede(old, out mail.Outcome) mail.Outcome {
 const (
 	// flagVia means that the way of its recipients follows it. Values with it have version valueVia or a later one.
 	flagVia = 1 << 16
-	// flagOrdered means that an operator's route follows. Values with it have version valueOrdered.
+	// flagDoubts means that doubts follow. Values with it have version valueDoubts.
+	flagDoubts = 1 << 17
+	// flagOrdered means that an operator's route follows. Values with it have version valueOrdered or a later one.
 	flagOrdered = 1 << 18
 )
 
@@ -73,6 +82,7 @@ const (
 type said struct {
 	reply   mail.Reply
 	via     mail.Via
+	doubts  mail.Doubts
 	ordered mail.OrderedRoute // zero: none
 }
 
@@ -80,11 +90,13 @@ type said struct {
 func (o outcomes) version() byte {
 	version := byte(valueVersion)
 	for i := range o {
-		if o[i].Ordered != nil {
-			return valueOrdered
-		}
-		if o[i].Via != (mail.Via{}) {
-			version = valueVia
+		switch {
+		case len(o[i].Doubts.All()) > 0:
+			return valueDoubts
+		case o[i].Ordered != nil:
+			version = valueOrdered
+		case o[i].Via != (mail.Via{}):
+			version = max(version, valueVia)
 		}
 	}
 	return version
@@ -94,6 +106,9 @@ func (o outcomes) version() byte {
 func same(a, b mail.Outcome) bool {
 	if a.Ordered != nil && b.Ordered != nil && *a.Ordered == *b.Ordered {
 		a.Ordered = b.Ordered
+	}
+	if slices.Equal(a.Doubts.All(), b.Doubts.All()) {
+		a.Doubts = b.Doubts
 	}
 	return a == b
 }
@@ -108,8 +123,11 @@ func appendOutcomes(b []byte, list outcomes, first uint32) []byte {
 	replies, which := distinctReplies(list)
 	b = binary.AppendUvarint(b, uint64(len(replies)))
 	for i := range replies {
-		r, via, ordered := &replies[i].reply, &replies[i].via, &replies[i].ordered
+		r, via, doubts, ordered := &replies[i].reply, &replies[i].via, &replies[i].doubts, &replies[i].ordered
 		code := uint64(r.Code)
+		if len(doubts.All()) > 0 {
+			code |= flagDoubts
+		}
 		if *ordered != (mail.OrderedRoute{}) {
 			code |= flagOrdered
 		}
@@ -126,6 +144,9 @@ func appendOutcomes(b []byte, list outcomes, first uint32) []byte {
 			b = appendText(b, via.Transport)
 			b = appendText(b, via.Nexthop)
 			b = appendText(b, via.Source)
+		}
+		if code&flagDoubts != 0 {
+			b = appendDoubts(b, doubts.All())
 		}
 		if code&flagOrdered != 0 {
 			b = appendText(b, ordered.Target)
@@ -150,11 +171,40 @@ func appendOutcomes(b []byte, list outcomes, first uint32) []byte {
 	return b
 }
 
+// appendDoubts encodes doubts: their number, and of each the host and how often.
+func appendDoubts(b []byte, all []mail.Doubt) []byte {
+	b = binary.AppendUvarint(b, uint64(len(all)))
+	for _, one := range all {
+		b = appendText(b, one.Host.String())
+		b = append(b, one.Times)
+	}
+	return b
+}
+
+func (d *decoder) doubts() *mail.Doubts {
+	n := d.uvarint()
+	if n == 0 || n > mail.DoubtsMost {
+		d.bad = true
+		return nil
+	}
+	var all mail.Doubts
+	for i := range n {
+		host, err := netip.ParseAddrPort(d.ownText())
+		times := d.octet()
+		d.bad = d.bad || err != nil || times == 0
+		all[i] = mail.Doubt{Host: host, Times: times}
+	}
+	return &all
+}
+
 // distinctReplies returns the distinct replies of a list, with their ways, in order of
 // appearance, and a function from an element to the index of its reply.
 func distinctReplies(list outcomes) ([]said, func(int) int) {
 	of := func(i int) said {
 		s := said{reply: list[i].Reply, via: list[i].Via}
+		if d := list[i].Doubts; d != nil {
+			s.doubts = *d
+		}
 		if to := list[i].Ordered; to != nil {
 			s.ordered = *to
 		}
@@ -178,6 +228,7 @@ func distinctReplies(list outcomes) ([]said, func(int) int) {
 type heard struct {
 	reply   mail.Reply
 	via     mail.Via
+	doubts  *mail.Doubts
 	ordered *mail.OrderedRoute
 }
 
@@ -205,6 +256,9 @@ func (o outcomes) decode(payload string, first uint32) (outcomes, error) {
 		if code&flagVia != 0 {
 			replies[i].via = mail.Via{Transport: d.text(), Nexthop: d.text(), Source: d.text()}
 		}
+		if code&flagDoubts != 0 {
+			replies[i].doubts = d.doubts()
+		}
 		if code&flagOrdered != 0 {
 			to := mail.OrderedRoute{Target: d.ownText(), By: d.ownText(), Reason: d.ownText(), At: d.instant()}
 			if to != (mail.OrderedRoute{}) {
@@ -224,7 +278,7 @@ func (o outcomes) decode(payload string, first uint32) (outcomes, error) {
 		}
 		o = append(o, mail.Outcome{
 			Index: index, Result: mail.Result(kinds & (kindExpired - 1)), Expired: kinds&kindExpired != 0, Report: mail.ReportKind(kinds >> 4), Reply: replies[reply].reply, Via: replies[reply].via, At: at,
-			Ordered: replies[reply].ordered,
+			Doubts: replies[reply].doubts, Ordered: replies[reply].ordered,
 		})
 		first = index
 	}

@@ -475,7 +475,7 @@ func (s *Spool) eachInChunk(m *message, chunk, from uint32, visit func(mail.Reci
 			r.Address, r.ORcpt = mail.Address(strings.Clone(string(r.Address))), strings.Clone(r.ORcpt)
 		}
 		o := known.at(r.Index)
-		r.Ordered = o.Ordered
+		r.Ordered, r.Doubts = o.Ordered, o.Doubts
 		if !visit(r, o) {
 			return false, nil
 		}

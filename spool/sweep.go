@@ -99,7 +99,7 @@ func (s *Spool) see(to *Sight, e *swept[envelope], st *swept[state]) bool {
 		o := mail.Outcome{Index: r.Index}
 		if m.state != nil {
 			o = m.state.outcomes.at(r.Index)
-			r.Ordered = o.Ordered
+			r.Ordered, r.Doubts = o.Ordered, o.Doubts
 		}
 		to.Recipients = append(to.Recipients, mail.RecipientOutcome{Recipient: r, Outcome: o})
 	}

@@ -16,14 +16,15 @@ import (
 // The first byte of every value is its version.
 const (
 	valueVersion = 1
-	valueFlow    = 2 // an envelope with a flow
-	valueHead    = 3 // an envelope with the beginning of the content, whose rest is a file
-	valueMore    = 4 // an envelope with further fields
-	valueKept    = 5 // a state of mail that its sender has kept; earlier versions would remove it in the end
-	valueLate    = 6 // a state of mail on which a report was owed because its deadline had passed; earlier versions would forget that
-	valueVia     = 7 // outcomes with a way; earlier versions could not read them
-	valueOrdered = 9 // outcomes with an operator's route; earlier versions would send that mail elsewhere
-	valueLatest  = valueOrdered
+	valueFlow    = 2  // an envelope with a flow
+	valueHead    = 3  // an envelope with the beginning of the content, whose rest is a file
+	valueMore    = 4  // an envelope with further fields
+	valueKept    = 5  // a state of mail that its sender has kept; earlier versions would remove it in the end
+	valueLate    = 6  // a state of mail on which a report was owed because its deadline had passed; earlier versions would forget that
+	valueVia     = 7  // outcomes with a way; earlier versions could not read them
+	valueOrdered = 9  // outcomes with an operator's route; earlier versions would send that mail elsewhere
+	valueDoubts  = 10 // outcomes with doubts; earlier versions could not read them
+	valueLatest  = valueDoubts
 )
 
 // sealSize is the overhead of a value over its payload: the version byte in front

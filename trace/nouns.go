@@ -93,6 +93,7 @@ func (c *codec) recipients(v *[]mail.Recipient) {
 		c.text("orcpt", &r.ORcpt)
 		value(c, "notify", &r.Notify, mail.Notify.String, parseNotify)
 		c.ordered(&r.Ordered)
+		c.doubts(&r.Doubts)
 	})
 }
 
@@ -187,6 +188,31 @@ func (c *codec) measure(v **mail.Measure) {
 	c.duration("for", &m.For)
 }
 
+// doubts are written as "192.0.2.1:25=3 [2001:db8::1]:25=1".
+func (c *codec) doubts(v **mail.Doubts) {
+	text := ""
+	if c.writing {
+		text = (*v).String()
+	}
+	c.text("doubts", &text)
+	if c.writing || text == "" {
+		return
+	}
+	all, i := mail.Doubts{}, 0
+	for one := range strings.SplitSeq(text, " ") {
+		host, times, _ := strings.Cut(one, "=")
+		addr, err := netip.ParseAddrPort(host)
+		n, bad := strconv.ParseUint(times, 10, 8)
+		if err != nil || bad != nil || n == 0 || i == len(all) {
+			c.fail("doubts %q", text)
+			return
+		}
+		all[i] = mail.Doubt{Host: addr, Times: uint8(n)}
+		i++
+	}
+	*v = &all
+}
+
 func (c *codec) parseReply(text string, r *mail.Reply) {
 	code, rest, _ := strings.Cut(text, " ")
 	n, err := strconv.ParseUint(code, 10, 16)
@@ -238,6 +264,7 @@ func (c *codec) outcomes(v *[]mail.Outcome, at mail.Instant) {
 		c.text("via-nexthop", &o.Via.Nexthop)
 		c.text("via-source", &o.Via.Source)
 		c.ordered(&o.Ordered)
+		c.doubts(&o.Doubts)
 		option(c, "stage", stages, &o.Stage)
 	})
 }

@@ -111,6 +111,13 @@ func fill(r *rand.Rand, v reflect.Value) {
 	case *window.Feedback:
 		*p, _ = window.PerConcurrency(r.Float64())
 		return
+	case *mail.Doubts:
+		d := (*mail.Doubts)(nil)
+		for range 1 + r.IntN(6) {
+			d = d.With(netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(r.IntN(9))}), 25))
+		}
+		*p = *d
+		return
 	case *mail.Notify:
 		*p = mail.Notify(r.IntN(8))
 		return

@@ -73,6 +73,7 @@ var kinds = []Kind{
 		{"policy", Text, false, "What was demanded of the security of the connection."},
 		{"tls", Text, false, "What was negotiated: version, cipher, and how far the certificate was verified."},
 		fieldClass, fieldTenant, fieldFlow,
+		{"doubtful", Text, false, "With `unknown`: the hosts that may have the message, and how often each had all of it without a reply."},
 		{"unknown", Flag, false, "`true`: the recipient may have the message or not."},
 	}},
 	{"deferred", "info", "A message was put off until its next attempt.", ofMessage(Field{"next", Time, true, "When it is tried next."})},

@@ -13,11 +13,15 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 )
 
-// A Key identifies a destination among those of its transport. Source and Security may be empty.
-type Key struct{ Name, Source, Security string }
+// A Key identifies a destination among those of its transport. Source, Security and Avoids may be empty; Avoids is the
+// hosts that mail uses last, as a text.
+type Key struct{ Name, Source, Security, Avoids string }
 
 // plain reports whether a destination is found by its name alone.
-func (k Key) plain() bool { return k.Source == "" && k.Security == "" }
+func (k Key) plain() bool { return k.Source == "" && k.Security == "" && k.Avoids == "" }
+
+// beside reports whether there may be another destination of the same name and source.
+func (k Key) beside() bool { return k.Security != "" || k.Avoids != "" }
 
 // A Directory has destinations of the type D. It belongs to one goroutine.
 //
@@ -43,7 +47,7 @@ func (v *Variants[D]) All() []*D {
 	return v.all
 }
 
-// Secured reports whether one of them has a demand of security.
+// Secured reports whether one of them has a demand of security, or uses hosts last.
 func (v *Variants[D]) Secured() bool { return v != nil && v.secured > 0 }
 
 // A Link is a destination's place in the order.
@@ -80,7 +84,7 @@ func (t *Directory[D]) Add(k Key, l *Link[D], d *D) {
 		t.variants[k.Name] = v
 	}
 	v.all = append(v.all, d)
-	if k.Security != "" {
+	if k.beside() {
 		v.secured++
 	}
 }
@@ -95,7 +99,7 @@ func (t *Directory[D]) Drop(k Key, l *Link[D], d *D) {
 	}
 	v := t.variants[k.Name]
 	v.all = slices.DeleteFunc(v.all, func(other *D) bool { return other == d })
-	if k.Security != "" {
+	if k.beside() {
 		v.secured--
 	}
 	if len(v.all) == 0 {
@@ -132,7 +136,7 @@ func (t *Directory[D]) Check(key func(*D) Key) {
 			variants++
 			assert.That(slices.Contains(t.variants[k.Name].All(), d), "%v is not among those with a source or a demand", k)
 		}
-		if k.Security != "" {
+		if k.beside() {
 			secured++
 		}
 	}

@@ -110,7 +110,9 @@ func (w *World) measure() *mail.Measure {
 func (w *World) Sent(c *Connection, how Ending, more ...Ending) {
 	a := c.Sends[0]
 	c.Sends = slices.Delete(c.Sends, 0, 1)
+	w.from = c.Opening.Host.Addr
 	w.Deliver(qmgr.Deliver{Entry: a.Entry, Delivery: a.Delivery}, how, more...)
+	w.from = netip.AddrPort{}
 }
 
 // Close ends a connection, at the level of its first transaction. Its transactions

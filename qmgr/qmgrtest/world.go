@@ -62,6 +62,8 @@ type World struct {
 	// Measure, if not nil, returns what a rule demands because of a refusal; nil if none
 	// does.
 	Measure func() *mail.Measure
+
+	from netip.AddrPort // the host whose result is being given; invalid of an agent
 	// Rules, if not nil, are the rules on replies that there are when a core is started anew.
 	Rules []string
 	// Suspended is until when an operator has suspended something.
@@ -238,6 +240,9 @@ func (w *World) checkDeliver(a qmgr.Deliver) {
 	for _, r := range a.Delivery.Recipients {
 		if m.Results[r.Index].Settled() {
 			w.violate("recipient %d of %v is tried again although it is settled", r.Index, m.Envelope.ID)
+		}
+		if !slices.Equal(r.Doubts.All(), m.Recipients[r.Index].Doubts.All()) {
+			w.violate("recipient %d of %v is tried with the doubts %v, and the spool has %v", r.Index, m.Envelope.ID, r.Doubts.All(), m.Recipients[r.Index].Doubts.All())
 		}
 		switch to := m.Recipients[r.Index].Ordered; {
 		case (to == nil) != (r.Ordered == nil) || to != nil && *to != *r.Ordered:
@@ -537,6 +542,9 @@ func (w *World) apply(c mail.Change) mail.Changed {
 			continue // settled recipients stay settled, as in the spool
 		}
 		m.Results[o.Index] = o.Result
+		if o.Doubts != nil {
+			m.Recipients[o.Index].Doubts = o.Doubts
+		}
 		m.Owed[o.Index] = o.Report
 	}
 	if len(c.Splits)+len(c.Reroutes) > 0 && c.Op == mail.ChangeRemove {
@@ -754,6 +762,9 @@ func (w *World) Deliver(a qmgr.Deliver, how Ending, more ...Ending) {
 		}
 		if a.Delivery.Callout && r.Site.IsZero() && !r.Crashed && !o.Reply.IsZero() {
 			o.Reply.By = "mx.test[192.0.2.1]"
+		}
+		if o.Unknown && !a.Delivery.Callout && w.from.IsValid() {
+			o.Doubts = rcpt.Doubts.With(w.from)
 		}
 		r.Outcomes = append(r.Outcomes, o)
 		if !o.Reply.IsZero() {

@@ -18,6 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 	"github.com/posthaste-mta/posthaste/internal/human"
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // showPage is the number of recipients shown without --all.
@@ -388,6 +389,20 @@ func (s *shower) recipient(r *admin.Recipient, width int, now time.Time) {
 	if r.By != "" {
 		fmt.Fprintf(s.out, "      said by %s%s\n", human.Plain(r.By), class)
 	}
+	for _, d := range r.Doubtful {
+		behind := ""
+		if d.Times >= mail.DoubtsEnough {
+			behind = "; other hosts come first"
+		}
+		fmt.Fprintf(s.out, "      %s may have the message: no reply to its content, %s%s\n", human.Plain(d.Host), timesText(d.Times), behind)
+	}
+}
+
+func timesText(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func resultText(result string) string {
