@@ -12,7 +12,9 @@ import (
 )
 
 // ParseOrderedRoute parses the route of an operator's order as route.ParseOrder does, and returns its canonical text
-// (mail.OrderedRoute). It refuses what Load would refuse in a [[route]]. The transport's own nexthop becomes part of it.
+// (mail.OrderedRoute). It refuses what Load would refuse in a [[route]]. The transport's own nexthop becomes part of it. The order has
+// no place in the configuration, by which its nexthops would be known for the operator's (Config.trusted), so their form tells
+// (route.WrittenNexthop).
 func (c *Config) ParseOrderedRoute(text string) (target string, err error) {
 	fallback, _, _ := strings.Cut(c.DefaultTransport, ":")
 	r, err := route.ParseOrder(text, fallback)
@@ -38,7 +40,7 @@ func (c *Config) ParseOrderedRoute(text string) (target string, err error) {
 		return route.FormatOrder(r), nil
 	}
 	target = c.withNexthop(route.FormatOrder(r))
-	_, nexthop, _ := strings.Cut(target, ":")
+	name, nexthop, _ := strings.Cut(target, ":")
 	t := c.typeOf(target)
 	if t == TypeLMTP && nexthop == "" {
 		return bad("LMTP needs a nexthop: its servers are not found in the DNS", `write one, such as "`+r.Transport+`:unix:/run/dovecot/lmtp" or "`+r.Transport+`:[192.0.2.1]:24"`)
@@ -46,7 +48,10 @@ func (c *Config) ParseOrderedRoute(text string) (target string, err error) {
 	if problem, hint := wrongSocket(t, nexthop); problem != "" {
 		return bad(problem, hint)
 	}
-	return target, nil
+	if r.Transport == route.TransportDiscard {
+		return target, nil
+	}
+	return name + ":" + route.WrittenNexthop(nexthop), nil
 }
 
 // wrongSocket returns why a nexthop that is a unix socket cannot be used by transports of a type; "" if it is none, or can

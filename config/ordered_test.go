@@ -15,6 +15,9 @@ type = "lmtp"
 [transport.gateway]
 type = "smtp"
 nexthop = "[gateway.example]:587"
+[transport.moved]
+type = "smtp"
+nexthop = "moved.example"
 [transport.local]
 type = "lmtp"
 nexthop = "unix:/run/lmtp"
@@ -26,6 +29,12 @@ nexthop = "unix:/run/lmtp"
 		"gateway:[other.example]":  "gateway:[other.example]",
 		"local:":                   "local:unix:/run/lmtp",
 		"boxes:store.example":      "boxes:[store.example]:24",
+		"boxes:[192.0.2.1]":        "boxes:[192.0.2.1]:24",
+		"relay.example":            "slow:relay.example:25",
+		"smtp:relay.example:587":   "smtp:relay.example:587",
+		"[192.0.2.1]":              "slow:[192.0.2.1]:25",
+		"moved:":                   "moved:moved.example:25",
+		"discard:to relay.example": "discard:to relay.example",
 		"boxes:unix:/run/other":    "boxes:unix:/run/other",
 		"discard:":                 "discard:",
 		"error:5.1.6 moved":        "error:5.1.6 moved",

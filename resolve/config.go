@@ -74,9 +74,8 @@ type Config struct {
 	Policy route.Policy
 	// Trusted are the nexthops that the operator configured, in canonical form
 	// (route.Table.Nexthops). They may be at any address, and if they are not
-	// found the mail waits, because the error is in the configuration. "[host]" and
-	// nexthops with brackets and a port are always trusted: no recipient's address
-	// has that form.
+	// found the mail waits, because the error is in the configuration. Nexthops
+	// of a form that no recipient's address leads to are always trusted (route.Nexthop.Written).
 	Trusted []string
 
 	Logger *slog.Logger // nil: no log

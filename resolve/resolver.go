@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ type verdict struct {
 	set   mail.HostSet
 	reply mail.Reply // zero if set has a host
 	// site is the nexthop of the site that serves it; "" if it is not a domain, has
-	// no MX records, or is configured by the operator.
+	// no MX records, or was written by the operator.
 	site string
 	// secure and names are those of a Finding.
 	secure bool
@@ -197,7 +198,6 @@ func (r *Resolver) resolveOne(ctx context.Context, n route.Nexthop) (verdict, ti
 		v.reply = misconfigured("configured nexthop " + n.String() + ": " + v.reply.Text)
 	}
 	if site, ok := route.Site(mx.mx); ok && !trusted {
-		site.Port = n.Port
 		v.site = site.String()
 	}
 	return v, until
@@ -235,18 +235,20 @@ func (r *Resolver) firstUsable(ctx context.Context, n route.Nexthop, plan route.
 	}
 }
 
-// isTrusted reports whether the operator configured a nexthop. An address literal
+// isTrusted reports whether an operator has written a nexthop, in the configuration or in an order. An address literal
 // in a recipient's address yields "[address]", so this form must be listed.
-func (r *Resolver) isTrusted(n route.Nexthop) bool {
-	switch n.Form {
-	case route.FormHost:
+func (r *Resolver) isTrusted(n route.Nexthop) bool { return n.Written() || r.trusted[n.String()] }
+
+// trusts is isTrusted for a text; a list is not trusted as a whole.
+func (r *Resolver) trusts(nexthop string) bool {
+	if r.trusted[nexthop] {
 		return true
-	case route.FormAddress:
-		if n.Port != 0 {
-			return true
-		}
 	}
-	return r.trusted[n.String()]
+	if strings.IndexByte(nexthop, ':') < 0 && !strings.HasPrefix(nexthop, "[") { // as nearly all are; no allocation
+		return false
+	}
+	n, err := route.ParseNexthop(nexthop)
+	return err == nil && n.Written()
 }
 
 // misconfigured returns the reply for mail that waits until the operator corrects

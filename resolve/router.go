@@ -139,13 +139,13 @@ func (r *Router) credential(nexthop string, sender mail.Address) string {
 	if r.cfg.Credential == nil {
 		return ""
 	}
-	return r.cfg.Credential(nexthop, r.resolver.trusted[nexthop], sender)
+	return r.cfg.Credential(nexthop, r.resolver.trusts(nexthop), sender)
 }
 
 // complete adds the result of a lookup to a route.
 func (r *Router) complete(how Lookups, to mail.Route, whom receiver, v verdict, sts stsPolicy) mail.Route {
 	switch {
-	case r.resolver.trusted[to.Nexthop]:
+	case r.resolver.trusts(to.Nexthop):
 	case !v.reply.IsZero() && !how.Fallback:
 		to.Reply = v.reply
 		return to
@@ -174,7 +174,7 @@ func (r *Router) complete(how Lookups, to mail.Route, whom receiver, v verdict, 
 // its level: it counts whether its MX records are protected, or which of its hosts a policy names.
 func (r *Router) wantsMX(nexthop string, whom receiver) bool {
 	level := whom.policy.Level
-	return (level == tlspolicy.DANEOnly || level == tlspolicy.STS || whom.namesFromDNS()) && r.resolver.trusted[nexthop]
+	return (level == tlspolicy.DANEOnly || level == tlspolicy.STS || whom.namesFromDNS()) && r.resolver.trusts(nexthop)
 }
 
 // named completes a route whose nexthop the operator has written. No DNS answer chooses the
@@ -258,7 +258,7 @@ func (r *Router) Verify(sender, a mail.Address) mail.Route {
 }
 
 // mayBeDomain reports, as fast as possible, whether a nexthop may be a domain that
-// the operator has not configured.
+// the operator has not written.
 func (r *Resolver) mayBeDomain(nexthop string) bool {
-	return nexthop != "" && nexthop[0] != '[' && nexthop[0] != '{' && strings.IndexByte(nexthop, ',') < 0 && !r.trusted[nexthop]
+	return nexthop != "" && nexthop[0] != '[' && nexthop[0] != '{' && !strings.ContainsAny(nexthop, ",:") && !r.trusted[nexthop]
 }

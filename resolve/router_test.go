@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -75,7 +76,7 @@ func TestRouter(t *testing.T) {
 	}{
 		{"a@example.com", "smtp example.com  ?", "smtp example.com " + testSite + " "},
 		{"a@Alias.Example", "smtp alias.example  ?", "smtp alias.example " + testSite + " "},
-		{"a@port.example", "smtp example.com:26  ?", "smtp example.com:26 " + testSite + ":26 "},
+		{"a@port.example", "smtp example.com:26  ", ""},
 		{"a@bare.example", "smtp bare.example  ?", "smtp bare.example  "},
 		{"a@gone.example", "smtp gone.example  ?", "smtp gone.example  5.1.2"},
 		{"a@null.example", "smtp null.example  ?", "smtp null.example  5.1.10"},
@@ -119,6 +120,44 @@ func TestRouter(t *testing.T) {
 					if set, reply := router.resolver.Hosts(t.Context(), again.Site); len(set.Tiers) != 2 || len(w.questions()) != 0 {
 						t.Errorf("the site's hosts were not in memory: %s", show(set, reply))
 					}
+				}
+			})
+		})
+	}
+}
+
+// A nexthop that an operator has ordered is the operator's: mail waits until it is right, goes to any address, and has the credentials
+// of what is configured. Mail that an order leads to its own domain is refused as without it.
+func TestOrderedNexthops(t *testing.T) {
+	later := mail.Status{Class: 4, Subject: 3, Detail: 5}
+	for _, c := range []struct {
+		target string
+		want   mail.Status // of the reply when it is looked up; zero: it has hosts
+	}{
+		{"smtp:gone.example:587", later},
+		{"smtp:null.example:25", later},
+		{"smtp:[gone.example]", later},
+		{"smtp:[203.0.113.1]:25", later}, // ourselves
+		{"smtp:{gone.example}:25", later},
+		{"smtp:gone.example:25,gone2.example:25", later},
+		{"smtp:private.example:25", mail.Status{}},
+		{"smtp:[10.1.1.1]:25", mail.Status{}},
+		{"smtp:", mail.Status{Class: 5, Subject: 1, Detail: 2}},
+	} {
+		t.Run(c.target, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, zone)
+				router := w.router(t, Config{Policy: route.Policy{Self: self}})
+				defer router.resolver.Close()
+				router.cfg.Credential = func(_ string, configured bool, _ mail.Address) string { return fmt.Sprint(configured) }
+				recipient := mail.Recipient{Address: "a@gone.example", Ordered: &mail.OrderedRoute{Target: c.target}}
+				to := router.Route([]mail.Recipient{recipient})[0]
+				own := c.target == "smtp:"
+				if list := strings.Contains(c.target, ","); to.NeedsLookup != own || !to.Reply.IsZero() || !own && !list && !strings.HasSuffix(to.Security, "auth=true") {
+					t.Errorf("%+v", to)
+				}
+				if _, reply := router.resolver.Hosts(t.Context(), to.Nexthop); reply.Status != c.want {
+					t.Errorf("%+v: %+v, want %v", to, reply, c.want)
 				}
 			})
 		})

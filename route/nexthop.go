@@ -44,6 +44,10 @@ func (n Nexthop) String() string {
 	return s
 }
 
+// Written reports whether only an operator can have written the nexthop: a domain or an address literal in a recipient's address leads
+// to one without a port, and never to a host in brackets; a domain's site has no port either. Others may be an operator's, too.
+func (n Nexthop) Written() bool { return n.Form == FormHost || n.Port != 0 }
+
 // AsHost returns the nexthop for a protocol that has no MX records: a domain becomes the
 // host of that name. Without a port it gets the given one.
 func (n Nexthop) AsHost(port uint16) Nexthop {

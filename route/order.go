@@ -46,22 +46,18 @@ func ParseOrder(text, fallback string) (mail.Route, error) {
 	if r.Transport == "" {
 		r.Transport = fallback
 	}
-	if r.Transport != TransportDiscard {
-		r.Nexthop = reachable(r.Nexthop)
-	}
 	return r, nil
 }
 
-// reachable returns a nexthop that leads where the same nexthop would if the configuration had it. An address in brackets
-// without a port may also come from a recipient's address, so private addresses are refused there
-// (package resolve).
-func reachable(nexthop string) string {
-	list, err := ParseNexthops(nexthop)
+// WrittenNexthop returns the canonical text of nexthops that lead where these lead, and that are known for an operator's wherever they
+// are met (Nexthop.Written). A text that is not one or more nexthops stays as it is.
+func WrittenNexthop(nexthops string) string {
+	list, err := ParseNexthops(nexthops)
 	if err != nil {
-		return nexthop // it is empty, or a socket
+		return nexthops // it is empty, or a socket
 	}
 	for i := range list {
-		if list[i].Form == FormAddress && list[i].Port == 0 {
+		if !list[i].Written() {
 			list[i].Port = smtpPort
 		}
 	}

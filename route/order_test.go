@@ -18,8 +18,7 @@ func TestParseOrder(t *testing.T) {
 		":[a.example],[b.example]":          "std:[a.example],[b.example]",
 		"slow:":                             "slow:",
 		"slow: [a.example]":                 "slow:[a.example]",
-		"[192.0.2.1]":                       "std:[192.0.2.1]:25",
-		"slow:[192.0.2.1],[2001:db8::1]:26": "slow:[192.0.2.1]:25,[2001:db8::1]:26",
+		"slow:[192.0.2.1],[2001:db8::1]:26": "slow:[192.0.2.1],[2001:db8::1]:26",
 		"discard:":                          "discard:",
 		"discard:no more of it":             "discard:no more of it",
 		"lmtp:unix:/run/lmtp":               "lmtp:unix:/run/lmtp",
@@ -55,6 +54,40 @@ func TestParseOrder(t *testing.T) {
 		_, err := ParseOrder(text, "std")
 		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 300 {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// What an operator has written is not what an address leads to: it has a port, or is a host.
+func TestWrittenNexthop(t *testing.T) {
+	for text, want := range map[string]string{
+		"relay.example":                "relay.example:25",
+		"relay.example:587":            "relay.example:587",
+		"[relay.example]":              "[relay.example]",
+		"[192.0.2.1]":                  "[192.0.2.1]:25",
+		"{a.example,b.example}":        "{a.example,b.example}:25",
+		"a.example [b.example],[::1]":  "a.example:25,[b.example],[::1]:25",
+		"[192.0.2.1],[2001:db8::1]:26": "[192.0.2.1]:25,[2001:db8::1]:26",
+		"unix:/run/lmtp":               "unix:/run/lmtp",
+		"":                             "",
+	} {
+		got := WrittenNexthop(text)
+		if again := WrittenNexthop(got); got != want || again != got {
+			t.Errorf("%q became %q and %q, want %q", text, got, again, want)
+		}
+		list, err := ParseNexthops(got)
+		for _, n := range list {
+			if !n.Written() {
+				t.Errorf("%q: %v is not taken for written", text, n)
+			}
+		}
+		if err != nil && got != "" && got != "unix:/run/lmtp" {
+			t.Error(err)
+		}
+	}
+	for _, text := range []string{"a.example", "[192.0.2.1]", "{a.example}"} {
+		if n, err := ParseNexthop(text); err != nil || n.Written() {
+			t.Errorf("%s: %v, %v", text, n, err)
 		}
 	}
 }
