@@ -27,8 +27,11 @@ func (c *Config) ParseOrderedRoute(text string) (target string, err error) {
 	if _, known := c.Transports[r.Transport]; !known || r.Transport == TransportFeedback {
 		names := slices.DeleteFunc(slices.Sorted(maps.Keys(c.Transports)), func(name string) bool { return name == TransportFeedback })
 		hint := didYouMean(r.Transport, names)
-		_, port, _ := strings.Cut(strings.TrimSpace(text), ":")
-		if list, err := route.ParseNexthops("[" + r.Transport + "]:" + port); err == nil && hint == "" {
+		host := "[" + r.Transport + "]"
+		if _, port, ok := strings.Cut(strings.TrimSpace(text), ":"); ok {
+			host += ":" + port
+		}
+		if list, err := route.ParseNexthops(host); err == nil && hint == "" {
 			hint = "write " + route.FormatNexthops(list) + " for a host of that name"
 		}
 		if hint == "" {

@@ -34,6 +34,9 @@ nexthop = "unix:/run/lmtp"
 		"smtp:relay.example:587":   "smtp:relay.example:587",
 		"[192.0.2.1]":              "slow:[192.0.2.1]:25",
 		"moved:":                   "moved:moved.example:25",
+		"slow":                     "slow:",
+		"gateway":                  "gateway:[gateway.example]:587",
+		"discard":                  "discard:",
 		"discard:to relay.example": "discard:to relay.example",
 		"boxes:unix:/run/other":    "boxes:unix:/run/other",
 		"discard:":                 "discard:",
@@ -51,6 +54,8 @@ nexthop = "unix:/run/lmtp"
 	for text, want := range map[string]string{
 		"smpt:[relay.example]": `there is no transport "smpt" (did you mean smtp?)`,
 		"localhost:2525":       "write [localhost]:2525 for a host of that name",
+		"localhost":            "write [localhost] for a host of that name",
+		"Slow":                 `there is no transport "Slow" (did you mean slow?)`,
 		"nowhere:unix:/run/x":  "it may be one of boxes, ",
 		"feedback:":            `there is no transport "feedback"`,
 		"boxes:":               "LMTP needs a nexthop",

@@ -14,11 +14,12 @@ const orderMax = 512
 //
 //	smtp:[relay.example]:587    by transport smtp to a relay
 //	slow:                       by transport slow, to the domain of each recipient
+//	slow                        likewise
 //	[relay.example]:587         a relay
 //	relay.example               the MX hosts of this domain
 //	discard:                    nowhere; the recipients count as delivered
 //
-// Whether there is such a transport is left to the caller. Errors are *SyntaxError.
+// A word without a dot is a transport, as in a rule. Whether there is such a one is left to the caller. Errors are *SyntaxError.
 func ParseOrder(text, fallback string) (mail.Route, error) {
 	bad := func(problem, hint string) (mail.Route, error) {
 		return mail.Route{}, &SyntaxError{"route", text, problem, hint}
@@ -35,8 +36,8 @@ func ParseOrder(text, fallback string) (mail.Route, error) {
 	case strings.Trim(text, ": ") == "":
 		return bad("it names neither a transport nor a nexthop", "clear the route to have the configuration decide again")
 	}
-	transport, nexthop, colon := strings.Cut(text, ":")
-	if !colon || !isTransportName(transport) {
+	transport, nexthop, _ := strings.Cut(text, ":")
+	if !isTransportName(transport) {
 		transport, nexthop = "", text
 	}
 	r, flaw := parseTarget(transport + ":" + nexthop)

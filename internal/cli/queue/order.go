@@ -106,7 +106,7 @@ tried because of it. Deliveries in progress are finished first; recipients that 
 tried at once.
 
 --to takes what a route of the configuration takes, transport:nexthop, or a nexthop
-alone for the default transport. The route is kept over restarts and reloads until --clear
+alone for the default transport; a word without a dot is a transport. The route is kept over restarts and reloads until --clear
 takes it back. TLS, credentials and REQUIRETLS are those of the new nexthop.`,
 			present: "Rerouting", past: "Rerouted", later: "will go there when the delivery in progress ends", nothing: "There is nothing to reroute."},
 	}
