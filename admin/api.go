@@ -206,7 +206,7 @@ type Order struct {
 	All     bool    `json:"all,omitempty" doc:"Apply to all messages, or to all in the filter's areas."`
 	Reason  string  `json:"reason,omitempty" maxLength:"512" doc:"Reason, stored with held messages and logged. Default for a hold: \"held by an operator\"."`
 	DryRun  bool    `json:"dry_run,omitempty" doc:"Only count."`
-	Confirm int     `json:"confirm,omitempty" minimum:"0" doc:"For drop, bounce and expire without IDs: the maximum number of messages to change, as counted by a dry run."`
+	Confirm int     `json:"confirm,omitempty" minimum:"0" doc:"For drop, bounce, expire, and reroute to discard or error, without IDs: the maximum number of messages to change, as counted by a dry run."`
 	Limit   int     `json:"limit,omitempty" minimum:"0" maximum:"1000" doc:"Maximum number of messages that this request handles; 0 means as many as it can in half a second, and at most 20,000."`
 	Cursor  string  `json:"cursor,omitempty" maxLength:"128" doc:"Position to continue from: next of the previous answer."`
 }

@@ -68,7 +68,7 @@ func (s *Server) obey(ctx context.Context, v verb, o *Order, elsewhere *reroutin
 	if o.Filter == nil {
 		o.Filter = &Filter{}
 	}
-	if err := o.check(v); err != nil {
+	if err := o.check(v, v.harmful() || elsewhere.harmful()); err != nil {
 		return nil, err
 	}
 	sel, from, err := s.parseQuery(o.Filter, o.Cursor, "body.filter")
@@ -92,15 +92,15 @@ func (s *Server) obey(ctx context.Context, v verb, o *Order, elsewhere *reroutin
 }
 
 // check refuses underspecified orders: an empty filter is more often a mistake than
-// it means everything, and dropped messages cannot be restored.
-func (o *Order) check(v verb) error {
+// it means everything, and what is harmful, such as a drop, cannot be taken back.
+func (o *Order) check(v verb, harmful bool) error {
 	conditional := o.Filter.conditional()
 	switch {
 	case !conditional && !o.All:
 		return unprocessable("body.filter", nil, "give a filter with conditions, or set all")
 	case conditional && o.All:
 		return unprocessable("body.all", true, "all cannot be combined with a filter that has conditions")
-	case v.harmful() && !o.DryRun && len(o.Filter.IDs) == 0 && o.Confirm == 0:
+	case harmful && !o.DryRun && len(o.Filter.IDs) == 0 && o.Confirm == 0:
 		return unprocessable("body.confirm", 0, "to "+v.String()+" messages that are not named by ID, set confirm to their number, which a dry run returns")
 	}
 	return nil
@@ -139,7 +139,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 	if most == 0 {
 		most = orderMax
 	}
-	if v.harmful() && !o.DryRun && len(o.Filter.IDs) == 0 {
+	if (v.harmful() || sel.elsewhere.harmful()) && !o.DryRun && len(o.Filter.IDs) == 0 {
 		most = min(most, o.Confirm)
 	}
 	if v == verbHold && o.Reason == "" {

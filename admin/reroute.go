@@ -2,10 +2,12 @@ package admin
 
 import (
 	"context"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/route"
 )
 
 // A rerouting is where a reroute has recipients go: to where an operator says or, if that is nil, where the configuration
@@ -19,6 +21,15 @@ func (r *rerouting) changes(now *mail.OrderedRoute) bool {
 		return r.to != now
 	}
 	return r.to.Target != now.Target
+}
+
+// harmful reports whether mail that goes there is lost to its recipients, which cannot be taken back; r may be nil.
+func (r *rerouting) harmful() bool {
+	if r == nil || r.to == nil {
+		return false
+	}
+	transport, _, _ := strings.Cut(r.to.Target, ":")
+	return transport == route.TransportDiscard || transport == route.TransportError
 }
 
 // affects reports whether an order applies to a recipient that waits.

@@ -21,6 +21,9 @@ func parseRoute(text string) (string, error) {
 	if rest, is := strings.CutPrefix(text, "smtp:"); is && rest != "" {
 		return "smtp:" + strings.ToLower(rest), nil
 	}
+	if text == "discard" || strings.HasPrefix(text, "error:") || text == "retry:" {
+		return strings.TrimSuffix(text, ":") + ":", nil
+	}
 	return "", errors.New("there is no such transport; it may be smtp")
 }
 
@@ -117,6 +120,42 @@ func TestReroutePending(t *testing.T) {
 	o.Filter = named(1)
 	if diff := cmp.Diff(admin.Ordered{Matched: 1, Pending: 1, Recipients: 1, Scanned: 1}, a.reroute(o)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An order that discards or returns mail is confirmed like a drop or a bounce, and reaches no more than was confirmed; to name
+// the messages by ID is a confirmation, too. Another target needs none, nor does a dry run.
+func TestRerouteHarmful(t *testing.T) {
+	for _, to := range []string{"discard", "error:5.1.1 gone", "error:"} {
+		q := admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c"), message(2, mail.AreaDeferred, "a@b", "j@c"), message(3, mail.AreaDeferred, "a@b", "j@c"))
+		a := serve(t, q, admin.Config{ParseRoute: parseRoute})
+		for _, selected := range []string{`"all":true`, `"filter":{"domain":["c"]}`} {
+			if w := a.do("POST", "/v1/messages/reroute", fmt.Sprintf(`{%s,"to":%q}`, selected, to)); w.Code != 422 || !strings.Contains(w.Body.String(), "body.confirm") {
+				t.Errorf("%s: %d %s", to, w.Code, w.Body)
+			}
+		}
+		if got := targets(q, 1) + targets(q, 2) + targets(q, 3); got != "- - - " {
+			t.Fatalf("%s: not confirmed, and done: %s", to, got)
+		}
+		o := admin.RerouteOrder{To: to}
+		o.All, o.DryRun = true, true
+		if got := a.reroute(o); got.Matched != 3 {
+			t.Errorf("%+v", got)
+		}
+		o.DryRun, o.Confirm = false, 2
+		if got := a.reroute(o); got.Matched != 2 || got.Done != 2 {
+			t.Errorf("2 were confirmed: %+v", got)
+		}
+		o = admin.RerouteOrder{To: to}
+		o.Filter = named(3)
+		if got := a.reroute(o); got.Done != 1 {
+			t.Errorf("named by ID: %+v", got)
+		}
+		o = admin.RerouteOrder{To: "retry:"}
+		o.All = true
+		if got := a.reroute(o); got.Done != 3 {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 

@@ -299,7 +299,7 @@ func (s *Server) register() {
 		pageNote+" Only matching recipients are failed. The report to the sender quotes the last reply."), s.order(verbExpire))
 	huma.Register(s.api, operation("retry", http.MethodPost, "/v1/messages/retry", "Try messages now", pageNote), s.order(verbRetry))
 	reroute := operation("reroute", http.MethodPost, "/v1/messages/reroute", "Have recipients go where the configuration would not send them, or take that back",
-		pageNote+" Only matching recipients are rerouted, and tried at once if they wait. The route is kept over restarts and reloads. What connections must fulfill, such as TLS, is what the configuration demands of the new nexthop, and what the sender asks for.")
+		pageNote+" Only matching recipients are rerouted, and tried at once if they wait. The route is kept over restarts and reloads. To the transports discard and error, confirm is needed as for drop. What connections must fulfill, such as TLS, is what the configuration demands of the new nexthop, and what the sender asks for.")
 	reroute.Errors = append(reroute.Errors, http.StatusNotImplemented)
 	huma.Register(s.api, reroute, s.reroute)
 	huma.Register(s.api, operation("count", http.MethodGet, "/v1/counts", "Count messages and recipients, in groups",

@@ -188,6 +188,47 @@ func TestRerouteRefused(t *testing.T) {
 	}
 }
 
+// To discard or to return mail is confirmed like a drop or a bounce. A word is a transport, and a nexthop that cannot be found has
+// the mail wait, as in the configuration.
+func TestRerouteHarmful(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := start(t, dir, routes("down.test", closed(t)))
+	queue := queueIn(t, dir)
+	r.feed(letter(key(0), "a@down.test"))
+	r.feed(letter(key(1), "a@down.test"))
+	r.waiting("deferred", census{mail.AreaDeferred: 2})
+	id := r.ids(mail.AreaDeferred)[0].String()
+	queue("reroute", id, "--to", "[relay.exmaple.invalid]:587")
+	r.until("it says that the nexthop is at fault", func() bool { return strings.Contains(queue("show", id), "[relay.exmaple.invalid]:587") })
+	r.waiting("deferred", census{mail.AreaDeferred: 2})
+	for _, to := range []string{"discard", "discard:", "error:5.1.1 gone", " error"} {
+		if got := queue("!", "reroute", "--all", "--to", to); !strings.Contains(got, "this would reroute 2 recipients of 2 messages") {
+			t.Errorf("%s: %s", to, got)
+		}
+	}
+	if got := queue("reroute", "--all", "--to", "discard", "--dry-run"); got != "Would reroute 2 recipients of 2 messages.\n" {
+		t.Error(got)
+	}
+	if got := queue("!", "reroute", "--all", "--to", "nowhere"); !strings.Contains(got, `there is no transport "nowhere"`) || !strings.Contains(got, "[nowhere]") {
+		t.Error(got)
+	}
+	r.waiting("nothing was done", census{mail.AreaDeferred: 2})
+	if got := queue("reroute", id, "--to", "discard"); got != "Rerouted 1 recipient of 1 message.\n" {
+		t.Error(got)
+	}
+	r.waiting("one is discarded", census{mail.AreaDeferred: 1})
+	if got := queue("reroute", "--all", "--to", "retry:", "--yes"); got != "Rerouted 1 recipient of 1 message.\n" {
+		t.Error(got)
+	}
+	r.waiting("it waits", census{mail.AreaDeferred: 1})
+	if got := queue("reroute", "--all", "--to", "retry:", "--yes"); got != "1 message needed no change.\n" {
+		t.Error(got)
+	}
+	queue("reroute", "--all", "--to", "discard", "--yes")
+	r.settled()
+}
+
 // What the sender asks for counts at the new nexthop, too: mail with REQUIRETLS that an operator sends to a relay in plaintext is
 // returned, as other mail for such a nexthop is, and through a relay that is known and offers it, it goes with REQUIRETLS.
 func TestRerouteWithRequireTLS(t *testing.T) {

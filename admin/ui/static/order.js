@@ -30,7 +30,7 @@ async function carryOut(verb, filter, most, form, tell) {
   const sum = { done: 0, pending: 0, matched: 0, unread: 0 };
   for (let cursor; ; ) {
     const left = Math.max(1, most - sum.matched);
-    const answer = await post("/v1/messages/" + verb, { filter, to: form.get("to")?.trim(), reason: form.get("reason") || undefined, cursor, confirm: VERBS[verb].harms && !filter.ids ? left : undefined });
+    const answer = await post("/v1/messages/" + verb, { filter, to: form.get("to")?.trim(), reason: form.get("reason") || undefined, cursor, confirm: (VERBS[verb].harms || VERBS[verb].to) && !filter.ids ? left : undefined });
     sum.done += answer.done;
     sum.pending += answer.pending;
     sum.matched += answer.matched;
@@ -87,7 +87,7 @@ export async function order(verb, filter, what, done) {
   }
   dialog({
     title: `${v.word} ${what}?`, word: `${v.word} ${plural(sum.messages, "message")}`, harms: v.harms,
-    body: [h("p", null, h("b", null, `${plural(sum.messages, "message")} with ${plural(sum.recipients, "waiting recipient")}`), ` ${v.does}.`), v.to && field("To", "to", { required: true, maxlength: 512, placeholder: "smtp:[relay.example]:587" }, "a nexthop, or transport:nexthop"), field("Reason (for the log)", "reason", { maxlength: 512, required: v.harms })],
+    body: [h("p", null, h("b", null, `${plural(sum.messages, "message")} with ${plural(sum.recipients, "waiting recipient")}`), ` ${v.does}.`), v.to && field("To", "to", { required: true, maxlength: 512, placeholder: "smtp:[relay.example]:587" }, "a nexthop, or transport:nexthop; to discard: or error: cannot be undone"), field("Reason (for the log)", "reason", { maxlength: 512, required: v.harms })],
     act: async (form, tell) => {
       const r = await carryOut(verb, filter, sum.messages, form, (p) => tell(`${plural(p.done + p.pending, "message")} so far …`));
       return `${plural(r.done, "message")} done` + (r.pending ? `, ${r.pending} when their deliveries under way have ended` : "") + (r.unread ? `, ${r.unread} could not be read` : "") + ".";

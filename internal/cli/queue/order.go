@@ -105,9 +105,13 @@ the conditions are rerouted; others of the same message go where they did, and a
 tried because of it. Deliveries in progress are finished first; recipients that wait are
 tried at once.
 
+With --to discard: or error: the mail is lost to the recipients, which cannot be undone.
+Without IDs, the matching messages are counted first, and no more than were counted are
+rerouted. On a terminal the command asks for confirmation; a script must pass --yes.
+
 --to takes what a route of the configuration takes, transport:nexthop, or a nexthop
-alone for the default transport; a word without a dot is a transport. The route is kept over restarts and reloads until --clear
-takes it back. TLS, credentials and REQUIRETLS are those of the new nexthop.`,
+alone for the default transport; a word without a dot is a transport. The route is kept
+over restarts and reloads until --clear takes it back. TLS, credentials and REQUIRETLS are those of the new nexthop.`,
 			present: "Rerouting", past: "Rerouted", later: "will go there when the delivery in progress ends", nothing: "There is nothing to reroute."},
 	}
 }
@@ -152,6 +156,7 @@ func newOrderCommand(p *socket.Finder, o order) *cobra.Command {
 	f.StringVar(&call.reason, "reason", "", reason)
 	f.BoolVarP(&call.dryRun, "dry-run", "n", false, "only count the messages")
 	if o.verb == client.Reroute {
+		f.BoolVarP(&call.yes, "yes", "y", false, "do not ask for confirmation, with --to discard: or error:")
 		cmd.Use = "reroute {--to NEXTHOP | --clear} {ID… | - | conditions | --all}"
 		cmd.Example = `  posthaste queue reroute --domain example.net --to '[relay.example.org]:587' --reason "their MX is down"
   posthaste queue reroute 6C34ED1CB5G00 --to slow:
@@ -177,6 +182,7 @@ func (o *orderCall) run(named bool) error {
 		return nil
 	}
 	req := admin.Order{Filter: &o.filter, All: o.all, Reason: o.reason, DryRun: o.dryRun}
+	o.harmful, o.question = o.harms()
 	if o.harmful && !named && !o.dryRun {
 		confirmed, err := o.confirm(req)
 		if err != nil || confirmed == 0 {
@@ -232,15 +238,34 @@ func (o *orderCall) check(named bool) error {
 	return nil
 }
 
+// harms reports whether the order cannot be taken back, and what is asked before. A reroute with --yes is taken for such a one: where
+// the default transport is error, its target does not say so.
+func (o *orderCall) harms() (harmful bool, question string) {
+	if o.verb != client.Reroute {
+		return o.harmful, o.question
+	}
+	switch transport, _, _ := strings.Cut(strings.TrimSpace(o.to), ":"); transport {
+	case "discard":
+		return true, "Discard the mail for %s without notifying the senders?"
+	case "error":
+		return true, "Give up %s, and report it to the senders?"
+	}
+	return o.yes, ""
+}
+
 // confirm asks whether to drop what the filter matches, and returns how many
 // messages that may be; 0 is a no.
 func (o *orderCall) confirm(req admin.Order) (int, error) {
 	req.DryRun = true
-	counted, err := o.client.Order(o.cmd.Context(), o.verb, req, nil)
+	counted, err := o.send(nil, req, nil)
 	if err != nil && (counted.Matched == 0 || !isPartial(err)) {
 		return 0, err // what the order itself cannot read it names again
 	}
-	if counted.Matched == 0 {
+	switch {
+	case counted.Matched == 0 && counted.Unchanged > 0:
+		o.report(&counted)
+		return 0, nil
+	case counted.Matched == 0:
 		return 0, o.none()
 	}
 	if o.yes {
