@@ -40,6 +40,7 @@ func TestBlockRules(t *testing.T) {
 		{mail.StageRcpt, "554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using zen.spamhaus.org", "mx.a.example", "blocked-address"},
 		{mail.StageRcpt, "550 5.7.25 Client host rejected: cannot find your hostname, [192.0.2.1]", "mx.a.example", "blocked-address"},
 		{mail.StageMail, "550 5.7.1 Unfortunately, messages from [192.0.2.1] weren't sent. Please contact your Internet service provider since part of their network is on our block list (S3140).", "a.mail.protection.outlook.com", "blocked-address"},
+		{mail.StageRcpt, "550 5.7.1 <ph.test>: Helo command rejected: Host not found", "mx.a.example", "blocked-address"},
 		{mail.StageMail, "550 5.7.606 Access denied, banned sending IP [192.0.2.1]", "a.mail.protection.outlook.com", "blocked-address"},
 		{mail.StageMail, "550 5.7.1 Your IP address is on our blacklist", "mx.a.example", "blocked-address"},
 		{mail.StageGreeting, "553 5.7.1 [BL21] Connections will not be accepted from 192.0.2.1, because the ip is in Spamhaus's list", "mta5.am0.yahoodns.net", "blocked-session"},
@@ -47,10 +48,13 @@ func TestBlockRules(t *testing.T) {
 		{mail.StageEhlo, "550 5.7.1 rejected by policy", "mx.a.example", "blocked-session"},
 		// Not clear which of the two.
 		{mail.StageMail, "550 5.7.1 rejected by policy", "mx.a.example", "blocked-everything"},
+		{mail.StageMail, "554 5.7.1 The domain evil.test resolves to a listed IP address", "mx.a.example", "blocked-everything"},
 		{mail.StageMail, "550 5.7.1 Service unavailable", "mx.a.example", "blocked-everything"},
 		// A sender.
 		{mail.StageMail, "554 5.7.1 Service unavailable; Sender address [a@bad.test] blocked using dbl.spamhaus.org", "mx.a.example", "blocked-sender"},
 		{mail.StageMail, "550 5.7.1 IP address 192.0.2.1 may not send for your domain by policy", "mx.a.example", "blocked-sender"},
+		{mail.StageMail, "550 SPF: ip address not permitted by policy", "mx.a.example", "blocked-sender"},
+		{mail.StageMail, "550 5.7.1 Your IP address is not authorized to send mail on behalf of evil.test", "mx.a.example", "blocked-sender"},
 		{mail.StageMail, "550 5.7.23 SPF check failed for IP address 192.0.2.1", "mx.a.example", "blocked-sender"},
 		// Something else, or in time.
 		{mail.StageRcpt, "550 5.7.1 rejected by policy", "mx.a.example", ""},

@@ -314,7 +314,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		case tableReplyRule:
 			header = "[reply_rule.x]\nclass = [\"spam\"]\nbackoff = \"1h\"\n"
 			value = map[string]string{"receiver": `[".a.example"]`, "code": `"421"`, "status": `"4.7.x"`, "words": `["some words"]`, "text": `"a+"`,
-				"transport": `"relay"`, "stage": `"mail"`, "times": "3", "within": `"2m"`, "sender_domains": "3", "result": `"permanent"`}[p.Name]
+				"transport": `"relay"`, "stage": `"mail"`, "times": "3", "within": `"2m"`, "sender_domains": "3", "tenants": "3", "recipients": "3", "result": `"permanent"`}[p.Name]
 			switch p.Name {
 			case "class":
 				header, usual, value = "[reply_rule.x]\nbackoff = \"1h\"\n", "class = \"spam\"\n", `"policy"`

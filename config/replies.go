@@ -29,6 +29,8 @@ type ReplyRule struct {
 	Within                     time.Duration
 	InARow                     bool
 	SenderDomains              int
+	Tenants                    int
+	Recipients                 int
 	Result                     replies.Result
 	Backoff                    time.Duration
 	Suspend                    time.Duration
@@ -38,7 +40,7 @@ type ReplyRule struct {
 }
 
 func standardReplyRule(name string) ReplyRule {
-	return ReplyRule{Name: name, Times: 1, Within: time.Hour, SenderDomains: 1}
+	return ReplyRule{Name: name, Times: 1, Within: time.Hour, SenderDomains: 1, Tenants: 1, Recipients: 1}
 }
 
 func replyRuleName(r *ReplyRule) string { return r.Name }
@@ -130,6 +132,12 @@ func allReplyRuleParameters() []parameter[ReplyRule] {
 		define("sender_domains", integer(limit[int]{min: 1, max: 16}), func(r *ReplyRule) *int { return &r.SenderDomains }, 1,
 			"The number of sender domains whose mail must have been refused, among the replies in \"times\". A reply at greeting, ehlo or auth counts for all.",
 			"Raise it if a reply may be about the sender as well as about your address: then the domain of one customer does not stop the mail of others."),
+		define("tenants", integer(limit[int]{min: 1, max: 16}), func(r *ReplyRule) *int { return &r.Tenants }, 1,
+			"The number of tenants whose mail must have been refused, among the replies in \"times\". Mail without a tenant, and a reply at greeting, ehlo or auth, count for all.",
+			"Raise it if tenants are customers whom you do not trust: then one of them cannot stop the mail of others by mail that is refused."),
+		define("recipients", integer(limit[int]{min: 1, max: 16}), func(r *ReplyRule) *int { return &r.Recipients }, 1,
+			"The number of recipients who must have been refused, among the replies in \"times\". A reply before RCPT counts for all. With this parameter, sender_domains or tenants above 1, each message counts once.",
+			"Raise it if a reply may be about the recipient as well as about your address."),
 		define("result", words(word[replies.Result]{"as-replied", replies.ResultKept}, word[replies.Result]{"permanent", replies.ResultPermanent}, word[replies.Result]{"temporary", replies.ResultTemporary}),
 			func(r *ReplyRule) *replies.Result { return &r.Result }, replies.ResultKept,
 			"The outcome for the recipient: as-replied follows the code; permanent returns the mail at once, although the code is 4xx; temporary tries again, although it is 5xx.",
@@ -173,6 +181,7 @@ func (l *loader) checkReplyRule(t *tomlfile.Table, r *ReplyRule) {
 		l.src.Complain(at, tomlfile.Problem{Key: key, Message: message, Hint: hint})
 	}
 	limits := r.Concurrency > 0 || len(r.Rate.All()) > 0
+	parties := r.SenderDomains > 1 || r.Tenants > 1 || r.Recipients > 1
 	switch {
 	case len(r.Receivers)+len(r.Codes)+len(r.Statuses)+len(r.Words)+len(r.Classes)+len(r.Stages) == 0 && r.Text == "":
 		about("class", "this rule has no condition, and would be about every refusal", `add such as class = ["rate-limited"]`)
@@ -180,9 +189,9 @@ func (l *loader) checkReplyRule(t *tomlfile.Table, r *ReplyRule) {
 		about("backoff", "a destination that is suspended needs no backoff", "remove one of backoff and suspend")
 	case r.Result == replies.ResultKept && r.Backoff == 0 && r.Suspend == 0 && !limits:
 		about("backoff", "nothing follows from this rule", `add such as backoff = "30m", or result = "permanent"`)
-	case (r.InARow || r.SenderDomains > 1) && r.Backoff == 0 && r.Suspend == 0 && !limits:
+	case (r.InARow || parties) && r.Backoff == 0 && r.Suspend == 0 && !limits:
 		about("times", "replies are counted only for backoff, suspend and the limits, and none is set", `add such as suspend = "4h"`)
-	case r.InARow && r.Times == 1 && r.SenderDomains == 1:
+	case r.InARow && r.Times == 1 && !parties:
 		about("in_a_row", "one reply is no row", "add such as times = 5")
 	case limits && r.For == 0:
 		about("for", "it is not said how long the limits apply", `add such as for = "1h"`)
@@ -195,7 +204,7 @@ func (l *loader) checkReplyRule(t *tomlfile.Table, r *ReplyRule) {
 
 // rule returns the rule for package replies. Its conditions have been checked.
 func (r *ReplyRule) rule() replies.Rule {
-	one := replies.Rule{Name: r.Name, Transports: r.Transports, Result: r.Result, Times: r.Times, Within: r.Within, InARow: r.InARow, SenderDomains: r.SenderDomains,
+	one := replies.Rule{Name: r.Name, Transports: r.Transports, Result: r.Result, Times: r.Times, Within: r.Within, InARow: r.InARow, SenderDomains: r.SenderDomains, Tenants: r.Tenants, Recipients: r.Recipients,
 		Rest: r.Backoff, Suspend: r.Suspend, Concurrency: r.Concurrency, For: r.For}
 	for _, s := range r.Receivers {
 		one.MX = append(one.MX, patternfile.Receiver(s))
@@ -261,7 +270,13 @@ func (c *Config) EveryReplyRule() []ReplyRule {
 		all = append(all, builtIn(receiverRules)...)
 	}
 	if c.BlockReplyRules {
-		all = append(all, builtIn(blockRules)...)
+		rules := builtIn(blockRules)
+		for i := range rules {
+			if len(c.Tenants) < 2 { // all mail is that of one party
+				rules[i].Tenants = 1
+			}
+		}
+		all = append(all, rules...)
 	}
 	return all
 }

@@ -173,7 +173,7 @@ func samples(p Parameter) []string {
 		switch p.Name {
 		case "concurrency", "for", "class", "backoff", "suspend", "in_a_row":
 			return nil // right only together with others
-		case "sender_domains":
+		case "sender_domains", "tenants", "recipients":
 			return []string{"3", "0xf"}
 		case "receiver":
 			return []string{`[".a.example", "MX.b.example"]`}

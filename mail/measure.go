@@ -17,11 +17,11 @@ type Measure struct {
 	Within time.Duration
 	// InARow, with Times, means that a message that the destination accepts begins the count anew.
 	InARow bool
-	// Senders, with Times, is the number of domains of which senders must have been refused; up to 1 is any.
-	// Sender is the domain of the sender that this reply refused ("<>" for the null sender), or "" if the
-	// reply came before there was one: then it is about us, and counts for all of them.
-	Senders int
-	Sender  string
+	// Senders, Tenants and Recipients, with Times, are the numbers of sender domains, tenants and recipients
+	// whose mail must have been refused; up to 1 is any. If one of them is set, each message counts once.
+	Senders, Tenants, Recipients int
+	// Refused is whose mail this reply refused.
+	Refused Refused
 	// Rest is the time for which no mail is sent to the destination; 0 means that it goes on.
 	Rest time.Duration
 	// Suspend is the time for which the destination is suspended, as by an operator, who can
@@ -33,6 +33,18 @@ type Measure struct {
 	RateCount   int // messages in each RatePer
 	RatePer     time.Duration
 	For         time.Duration
+}
+
+// Parties reports whether it matters whose mail was refused.
+func (m *Measure) Parties() bool { return m.Senders > 1 || m.Tenants > 1 || m.Recipients > 1 }
+
+// Refused is whose mail a reply refused. A field that is zero was not known to the receiver when it replied, so that
+// the reply cannot have been about that, and counts for all of them. So does mail without a tenant.
+type Refused struct {
+	Message   QueueID
+	Sender    string // its domain, "<>" for the null sender
+	Tenant    string
+	Recipient string
 }
 
 // Indefinitely is a time that does not end by itself.

@@ -14,7 +14,7 @@ var saidBlocked = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7
 
 // blocked is a rule that suspends a receiver that refuses everything.
 func blocked(sender string) *mail.Measure {
-	return &mail.Measure{Rule: "blocked", Reply: saidBlocked, Times: 5, Within: 10 * time.Minute, InARow: true, Senders: 3, Sender: sender, Suspend: 4 * time.Hour}
+	return &mail.Measure{Rule: "blocked", Reply: saidBlocked, Times: 5, Within: 10 * time.Minute, InARow: true, Senders: 3, Refused: mail.Refused{Sender: sender}, Suspend: 4 * time.Hour}
 }
 
 // suspended reports whether the destination is.

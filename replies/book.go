@@ -121,8 +121,8 @@ func (b *Book) Delivered(d *mail.Delivery, r *mail.DeliveryResult) {
 			continue
 		}
 		if r.Measure == nil {
-			if r.Measure = rule.measure(&o.Reply); r.Measure != nil && rule.SenderDomains > 1 {
-				r.Measure.Sender = senderDomain(&d.Envelope, o.Stage)
+			if r.Measure = rule.measure(&o.Reply); r.Measure != nil && r.Measure.Parties() {
+				r.Measure.Refused = refused(d, i, o.Stage)
 			}
 		}
 		switch rule.Result {
@@ -142,17 +142,22 @@ func (b *Book) Opened(o *mail.Opening, r *mail.OpenedConnection) {
 // Closed applies the rules to the end of a connection of a transport.
 func (b *Book) Closed(transport string, c *mail.Closing) {
 	c.Measure = b.measure(&c.Reply, Occasion{transport, c.Stage})
-	if m := c.Measure; m != nil && m.Senders > 1 && !beforeMail(c.Stage) {
+	if m := c.Measure; m != nil && m.Parties() && !beforeMail(c.Stage) {
 		c.Measure = nil // whose mail was refused is not known here: the result of its transaction has said so
 	}
 }
 
-// senderDomain returns mail.Measure.Sender of a reply.
-func senderDomain(e *mail.Envelope, stage mail.Stage) string {
+// refused returns whose mail a reply about a recipient of a delivery refused.
+func refused(d *mail.Delivery, i int, stage mail.Stage) mail.Refused {
 	if beforeMail(stage) {
-		return ""
+		return mail.Refused{}
 	}
-	return cmp.Or(strings.ToLower(e.Sender.Domain()), "<>")
+	e := &d.Envelope
+	r := mail.Refused{Message: e.ID, Sender: cmp.Or(strings.ToLower(e.Sender.Domain()), "<>"), Tenant: e.Flow.Tenant}
+	if stage != mail.StageMail && i < len(d.Recipients) {
+		r.Recipient = strings.ToLower(string(d.Recipients[i].Address))
+	}
+	return r
 }
 
 // beforeMail reports whether what a host says at a stage cannot be about a message.

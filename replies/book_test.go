@@ -275,7 +275,7 @@ func TestStages(t *testing.T) {
 		if m == nil {
 			m = &mail.Measure{}
 		}
-		if m.Rule != c.rule || m.Sender != c.domain || m.Rule != "" && m.Senders != 2 || m.InARow != (c.rule == "mail") {
+		if m.Rule != c.rule || m.Refused.Sender != c.domain || m.Rule != "" && m.Senders != 2 || m.InARow != (c.rule == "mail") {
 			t.Errorf("%v of %q: %+v", c.stage, c.sender, m)
 		}
 		closing := mail.Closing{Reply: *reply(t, "h[1]", "550 no"), Stage: c.stage}

@@ -38,9 +38,10 @@ type Rule struct {
 	Within time.Duration
 	// InARow, with Times, means that a message that the destination accepts begins the count anew.
 	InARow bool
-	// SenderDomains, with Times, is the number of domains of which senders must have been refused; up to 1
-	// is any. A reply that came before MAIL counts for all domains.
-	SenderDomains int
+	// SenderDomains, Tenants and Recipients, with Times, are the numbers of those whose mail must have been refused; up to 1
+	// is any. A reply that came before MAIL counts for all of them, one before RCPT for all recipients, and one to
+	// mail without a tenant for all tenants. If one of them is above 1, each message counts once.
+	SenderDomains, Tenants, Recipients int
 	// Rest is the time for which the destination is not used, 0 if it is.
 	Rest time.Duration
 	// Suspend is the time for which the destination is suspended, 0 if it is not; at
@@ -57,7 +58,7 @@ type Rule struct {
 // measure returns what the rule demands for the destination because of a reply; nil if
 // it demands nothing.
 func (r *Rule) measure(reply *mail.Reply) *mail.Measure {
-	m := &mail.Measure{Rule: r.Name, Reply: *reply, Times: r.Times, Within: r.Within, InARow: r.InARow, Senders: r.SenderDomains, Rest: r.Rest, Suspend: r.Suspend, Concurrency: r.Concurrency, RateCount: r.RateCount, RatePer: r.RatePer, For: r.For}
+	m := &mail.Measure{Rule: r.Name, Reply: *reply, Times: r.Times, Within: r.Within, InARow: r.InARow, Senders: r.SenderDomains, Tenants: r.Tenants, Recipients: r.Recipients, Rest: r.Rest, Suspend: r.Suspend, Concurrency: r.Concurrency, RateCount: r.RateCount, RatePer: r.RatePer, For: r.For}
 	if m.Rest == 0 && m.Suspend == 0 && !m.Limits() {
 		return nil
 	}

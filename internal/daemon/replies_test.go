@@ -315,7 +315,7 @@ func TestShippedRulesForBlocks(t *testing.T) {
 			r := start(t, t.TempDir(), "minimal_backoff_time = \"1s\"\n"+routes("d.test", address))
 			const letters = 200
 			for i := range letters {
-				r.feed(from(mail.Address(fmt.Sprintf("s@c%d.test", i%7)), fmt.Sprintf("<%d>", i), "a@d.test"))
+				r.feed(from(mail.Address(fmt.Sprintf("s@c%d.test", i%7)), fmt.Sprintf("<%d>", i), mail.Address(fmt.Sprintf("a%d@d.test", i%5))))
 			}
 			r.until("the destination is suspended", func() bool { return len(r.suspensions()) == 1 })
 			r.waiting("all mail is deferred", census{mail.AreaDeferred: letters})
@@ -368,6 +368,47 @@ func TestShippedRulesForBlocksOfOneSource(t *testing.T) {
 	}
 	if n := blocked.Load(); n < 5 || n > 60 || r.log.count("status=sent", "source=b") != 300 || r.log.count("status=bounced") != 0 {
 		t.Errorf("%d times refused, %d messages sent", n, r.log.count("status=sent"))
+	}
+}
+
+// What one party brings about with mail that is refused stops nobody else's mail: one recipient, one message that is
+// tried again and again, one tenant with whatever senders and recipients.
+func TestOnePartyIsNoBlock(t *testing.T) {
+	t.Parallel()
+	const tenants = "[tenant.bad]\nsender = [\".bad.test\"]\n[tenant.good]\nsender = [\"good.test\"]\n"
+	for _, c := range []struct {
+		name, verb, says, config string
+		senders, recipients      int // of refused mail
+		letters                  int
+	}{
+		{"recipient", "RCPT", "550 5.7.1 <%s>: this recipient does not accept mail from your IP address", "", 20, 1, 20},
+		{"message", "RCPT", "550 5.7.1 <%s>: this recipient does not accept mail from your IP address", "", 1, 1, 1},
+		{"tenant, words about us", "MAIL", "554 5.7.1 your IP address is blocked by policy", tenants, 20, 20, 20},
+		{"tenant, vague words", "MAIL", "550 5.7.1 rejected by policy", tenants, 20, 20, 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var refused atomic.Int32
+			address := speaker(t, func(_, verb, rest string) string {
+				if verb != c.verb || !strings.Contains(rest, "bad") {
+					return ""
+				}
+				refused.Add(1)
+				return strings.ReplaceAll(c.says, "%s", strings.Trim(rest, "TO:<>"))
+			})
+			r := start(t, t.TempDir(), "minimal_backoff_time = \"1s\"\nmaximal_backoff_time = \"1s\"\n"+c.config+routes("d.test", address))
+			for i := range c.letters {
+				r.feed(from(mail.Address(fmt.Sprintf("s@c%d.bad.test", i%c.senders)), fmt.Sprintf("<%d>", i), mail.Address(fmt.Sprintf("bad%d@d.test", i%c.recipients))))
+			}
+			r.until("refused often enough", func() bool {
+				return refused.Load() >= int32(max(8, min(c.letters, 12))) || r.log.count("status=bounced") == c.letters
+			})
+			r.feed(from("s@good.test", "<good>", "good@d.test"))
+			r.until("the other mail is delivered", func() bool { return r.log.count("status=sent", "to=good@d.test") == 1 })
+			if list := r.suspensions(); len(list) > 0 {
+				t.Errorf("suspended: %+v", list)
+			}
+		})
 	}
 }
 

@@ -19,15 +19,33 @@ type sighting struct {
 	since mail.Instant // the first of them
 	ends  mail.Instant // when they do not count any more
 	times int
-	// Of a rule that needs several senders: the domains of those that were refused, and whether something
-	// was refused before there was a sender. inARow is whether a message that is accepted ends the count.
-	senders []string
-	ofUs    bool
-	inARow  bool
+	// Of a rule to which it matters whose mail was refused.
+	senders, tenants, recipients parties
+	messages                     []mail.QueueID // at most partiesMost
+	inARow                       bool           // a message that is accepted ends the count
 }
 
-// sendersMost is the number of domains that a sighting knows at most.
-const sendersMost = 16
+// parties are those whose mail was refused.
+type parties struct {
+	names []string
+	all   bool // something was refused that cannot have been about one of them
+}
+
+// partiesMost is the number of names, and of messages, that a sighting knows at most.
+const partiesMost = 16
+
+// enough adds a party, and reports whether there are as many as a rule wants.
+func (p *parties) enough(name string, wanted int) bool {
+	switch {
+	case wanted <= 1:
+		return true
+	case name == "":
+		p.all = true
+	case len(p.names) < partiesMost && !slices.Contains(p.names, name):
+		p.names = append(p.names, name)
+	}
+	return p.all || len(p.names) >= min(wanted, partiesMost)
+}
 
 // sightingsMost is the number of rules that are counted for one destination. Of more, the
 // oldest count is forgotten.
@@ -35,7 +53,7 @@ const sightingsMost = 8
 
 // Enough counts a reply, and reports whether there have been as many as the rule wants.
 func (d *Demands) Enough(m *mail.Measure, now mail.Instant) bool {
-	if m.Times <= 1 && m.Senders <= 1 {
+	if m.Times <= 1 && !m.Parties() {
 		return true
 	}
 	d.Forget(now)
@@ -48,6 +66,9 @@ func (d *Demands) Enough(m *mail.Measure, now mail.Instant) bool {
 		d.seen = append(d.seen, sighting{rule: m.Rule, since: now, ends: now.Add(max(m.Within, 1))})
 	}
 	s := &d.seen[i]
+	if s.again(m) {
+		return false
+	}
 	s.times++
 	s.inARow = m.InARow
 	if !s.ofEnough(m) || s.times < m.Times {
@@ -58,17 +79,29 @@ func (d *Demands) Enough(m *mail.Measure, now mail.Instant) bool {
 	return true
 }
 
-// ofEnough counts the sender that was refused, and reports whether as many were as the rule wants.
-func (s *sighting) ofEnough(m *mail.Measure) bool {
-	switch {
-	case m.Senders <= 1:
-		return true
-	case m.Sender == "":
-		s.ofUs = true
-	case len(s.senders) < sendersMost && !slices.Contains(s.senders, m.Sender):
-		s.senders = append(s.senders, m.Sender)
+// again reports whether the reply is about a message that has been counted, for a rule to which that matters: otherwise one
+// message that is tried often enough would be enough.
+func (s *sighting) again(m *mail.Measure) bool {
+	id := m.Refused.Message
+	if !m.Parties() || id == 0 {
+		return false
 	}
-	return s.ofUs || len(s.senders) >= min(m.Senders, sendersMost)
+	if slices.Contains(s.messages, id) {
+		return true
+	}
+	if len(s.messages) == partiesMost {
+		s.messages = slices.Delete(s.messages, 0, 1)
+	}
+	s.messages = append(s.messages, id)
+	return false
+}
+
+// ofEnough counts whose mail was refused, and reports whether it was that of as many as the rule wants.
+func (s *sighting) ofEnough(m *mail.Measure) bool {
+	senders := s.senders.enough(m.Refused.Sender, m.Senders)
+	tenants := s.tenants.enough(m.Refused.Tenant, m.Tenants)
+	recipients := s.recipients.enough(m.Refused.Recipient, m.Recipients)
+	return senders && tenants && recipients
 }
 
 // Counts reports whether replies are counted for some rule.

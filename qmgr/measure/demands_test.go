@@ -36,6 +36,61 @@ func TestEnough(t *testing.T) {
 	}
 }
 
+// A rule wants mail of several parties to be refused. What was refused before a party was known counts for all, and each
+// message once.
+func TestParties(t *testing.T) {
+	of := func(id mail.QueueID, sender, tenant, recipient string) mail.Refused {
+		return mail.Refused{Message: id, Sender: sender, Tenant: tenant, Recipient: recipient}
+	}
+	for _, row := range []struct {
+		name   string
+		wanted mail.Measure
+		said   []mail.Refused
+		want   bool // of the last one; the earlier ones are not enough
+	}{
+		{"three messages of one sender", mail.Measure{Times: 3, Senders: 2}, []mail.Refused{of(1, "a", "t", "r"), of(2, "a", "t", "r"), of(3, "a", "t", "r")}, false},
+		{"two senders", mail.Measure{Times: 3, Senders: 2}, []mail.Refused{of(1, "a", "t", "r"), of(2, "b", "t", "r"), of(3, "a", "t", "r")}, true},
+		{"two tenants, not enough replies", mail.Measure{Times: 3, Tenants: 2}, []mail.Refused{of(1, "a", "t", "r"), of(2, "b", "u", "r")}, false},
+		{"one tenant", mail.Measure{Times: 2, Tenants: 2}, []mail.Refused{of(1, "a", "t", "r"), of(2, "b", "t", "s")}, false},
+		{"two tenants", mail.Measure{Times: 2, Tenants: 2}, []mail.Refused{of(1, "a", "t", "r"), of(2, "a", "u", "r")}, true},
+		{"mail without a tenant", mail.Measure{Times: 2, Tenants: 2}, []mail.Refused{of(1, "a", "t", "r"), of(2, "a", "", "r")}, true},
+		{"one recipient", mail.Measure{Times: 2, Recipients: 2}, []mail.Refused{of(1, "a", "t", "r"), of(2, "b", "u", "r")}, false},
+		{"two recipients", mail.Measure{Times: 2, Recipients: 2}, []mail.Refused{of(1, "a", "t", "r"), of(2, "a", "t", "s")}, true},
+		{"refused before RCPT", mail.Measure{Times: 2, Recipients: 2}, []mail.Refused{of(1, "a", "t", "r"), of(2, "a", "t", "")}, true},
+		{"one message that is tried again", mail.Measure{Times: 2, Recipients: 2}, []mail.Refused{of(1, "a", "t", "r"), of(1, "a", "t", "s")}, false},
+		{"no message yet", mail.Measure{Times: 2, Recipients: 2}, []mail.Refused{{}, {}}, true},
+		{"one of two is wanted", mail.Measure{Times: 2, Senders: 2, Tenants: 2}, []mail.Refused{of(1, "a", "t", "r"), of(2, "b", "t", "r")}, false},
+		{"both are", mail.Measure{Times: 2, Senders: 2, Tenants: 2}, []mail.Refused{of(1, "a", "t", "r"), of(2, "b", "u", "r")}, true},
+	} {
+		var d Demands
+		for i, r := range row.said {
+			m := row.wanted
+			m.Rule, m.Within, m.Refused = "r", time.Hour, r
+			if got, want := d.Enough(&m, at(0)), row.want && i == len(row.said)-1; got != want {
+				t.Errorf("%s: reply %d: %v, want %v", row.name, i+1, got, want)
+			}
+		}
+	}
+	// More are wanted than are known: as many as are known are enough.
+	var d Demands
+	for i := range partiesMost {
+		m := mail.Measure{Rule: "r", Within: time.Hour, Times: 1, Recipients: partiesMost + 5, Refused: mail.Refused{Message: mail.QueueID(i + 1), Recipient: fmt.Sprint(i)}}
+		if got := d.Enough(&m, at(0)); got != (i == partiesMost-1) {
+			t.Errorf("recipient %d: %v", i, got)
+		}
+	}
+	// The last messages are known, however many there were.
+	d = Demands{}
+	for i := range 3 * partiesMost {
+		m := mail.Measure{Rule: "r", Within: time.Hour, Times: 1000, Senders: 2, Refused: mail.Refused{Message: mail.QueueID(i + 1), Sender: "a"}}
+		d.Enough(&m, at(0))
+		d.Enough(&m, at(0))
+	}
+	if s := &d.seen[0]; s.times != 3*partiesMost || len(s.messages) != partiesMost {
+		t.Errorf("%d replies were counted, %d messages are known", s.times, len(s.messages))
+	}
+}
+
 // Counts are forgotten one after the other.
 func TestForget(t *testing.T) {
 	var d Demands
