@@ -2,12 +2,10 @@ package admin
 
 import (
 	"context"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/posthaste-mta/posthaste/mail"
-	"github.com/posthaste-mta/posthaste/route"
 )
 
 // A rerouting is where a reroute has recipients go: to where an operator says or, if that is nil, where the configuration
@@ -25,11 +23,7 @@ func (r *rerouting) changes(now *mail.OrderedRoute) bool {
 
 // harmful reports whether mail that goes there is lost to its recipients, which cannot be taken back; r may be nil.
 func (r *rerouting) harmful() bool {
-	if r == nil || r.to == nil {
-		return false
-	}
-	transport, _, _ := strings.Cut(r.to.Target, ":")
-	return transport == route.TransportDiscard || transport == route.TransportError
+	return r != nil && r.to != nil && r.to.Loses()
 }
 
 // affects reports whether an order applies to a recipient that waits.

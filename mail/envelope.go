@@ -279,6 +279,12 @@ type OrderedRoute struct {
 	At     Instant
 }
 
+// Loses reports whether the mail is lost to its recipient there: it fails, or counts as delivered and goes nowhere.
+func (r *OrderedRoute) Loses() bool {
+	transport, _, _ := strings.Cut(r.Target, ":")
+	return transport == TransportDiscard || transport == TransportError
+}
+
 // HasRecipient reports whether a list has the recipient with an index.
 func HasRecipient(list []Recipient, index uint32) bool {
 	return slices.ContainsFunc(list, func(r Recipient) bool { return r.Index == index })

@@ -2,6 +2,12 @@ package mail
 
 import "net/netip"
 
+// Names of transports that lead nowhere. Each configuration has them.
+const (
+	TransportError   = "error"   // recipients fail
+	TransportDiscard = "discard" // recipients count as delivered; nothing is sent
+)
+
 // A Route is the destination of one recipient: a transport (a named way to
 // deliver, with its own limits) and a nexthop (what that transport connects to: a
 // domain, "[host]", "[host]:port" or "host:port" for smtp).

@@ -26,8 +26,8 @@ import (
 // even the deferral of a large backlog is scheduled; the host gives each an
 // agent whose outcome is the nexthop's text.
 const (
-	TransportRetry = "retry" // every recipient is deferred
-	TransportError = "error" // every recipient fails
+	TransportRetry = "retry"             // every recipient is deferred
+	TransportError = mail.TransportError // every recipient fails
 )
 
 // Config is how the queue manager behaves. The zero value of a field means its

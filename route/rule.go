@@ -9,9 +9,9 @@ import (
 
 // Names of transports with a special meaning, as in Postfix.
 const (
-	TransportError   = "error"   // recipients fail with the text as their reply
-	TransportRetry   = "retry"   // recipients are deferred with the text as their reply
-	TransportDiscard = "discard" // recipients count as delivered; nothing is sent
+	TransportError   = mail.TransportError   // recipients fail with the text as their reply
+	TransportRetry   = "retry"               // recipients are deferred with the text as their reply
+	TransportDiscard = mail.TransportDiscard // recipients count as delivered; nothing is sent
 )
 
 // A Pattern is the kind of recipients that a rule matches.

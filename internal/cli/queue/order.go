@@ -22,6 +22,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 	"github.com/posthaste-mta/posthaste/internal/human"
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // An order is one of the commands that change messages.
@@ -245,9 +246,9 @@ func (o *orderCall) harms() (harmful bool, question string) {
 		return o.harmful, o.question
 	}
 	switch transport, _, _ := strings.Cut(strings.TrimSpace(o.to), ":"); transport {
-	case "discard":
+	case mail.TransportDiscard:
 		return true, "Discard the mail for %s without notifying the senders?"
-	case "error":
+	case mail.TransportError:
 		return true, "Give up %s, and report it to the senders?"
 	}
 	return o.yes, ""
