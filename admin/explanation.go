@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,10 +19,11 @@ import (
 
 // An Explanation says why mail waits: one part for each place where it does.
 type Explanation struct {
-	Subject string            `json:"subject" example:"message 6C34ED1CB5G00" doc:"What is explained."`
-	Parts   []ExplanationPart `json:"parts"`
-	Routes  []ExplainedRoute  `json:"routes,omitempty" doc:"Different routes that operators have ordered for recipients that wait, at most five."`
-	More    int               `json:"more,omitempty" doc:"Number of destinations left out."`
+	Subject  string            `json:"subject" example:"message 6C34ED1CB5G00" doc:"What is explained."`
+	Parts    []ExplanationPart `json:"parts"`
+	Routes   []ExplainedRoute  `json:"routes,omitempty" doc:"Different routes that operators have ordered for recipients that wait, at most five."`
+	Doubtful []ExplainedDoubt  `json:"doubtful,omitempty" doc:"Hosts that may have the message already, of the recipients that wait, at most five."`
+	More     int               `json:"more,omitempty" doc:"Number of destinations left out."`
 }
 
 // An ExplanationPart says why mail waits in one place, and what would change that.
@@ -48,6 +51,22 @@ type ExplainedRoute struct {
 	Reroute
 	Recipient string `json:"recipient" doc:"The first recipient that has it."`
 	Clear     string `json:"clear" doc:"The command after which the configuration decides again."`
+}
+
+// An ExplainedDoubt is a host that may have a message already, and what that leads to.
+type ExplainedDoubt struct {
+	Doubtful
+	Recipient string `json:"recipient" doc:"The first recipient with the most such attempts at the host."`
+	Next      string `json:"next" doc:"What happens at the next attempt."`
+}
+
+// Text says how often it is unknown whether the host has the message.
+func (d *Doubtful) Text() string {
+	times := "once"
+	if d.Times != 1 {
+		times = fmt.Sprintf("%d times", d.Times)
+	}
+	return d.Host + " may have the message: no reply to its content, " + times
 }
 
 // A LastReply is a reply word for word.
@@ -197,15 +216,17 @@ func (s *Server) whyMessage(ctx context.Context, id, recipient string) (Explanat
 	x := Explanation{Subject: "message " + sum.ID, More: core.view.More}
 	if recipient != "" {
 		x.Subject, x.More = x.Subject+", recipient "+recipient, 0
-		part, route, err := s.whyRecipient(ctx, &sum, &m, core, mail.Address(recipient))
+		part, r, err := s.whyRecipient(ctx, &sum, &m, core, mail.Address(recipient))
 		x.Parts = []ExplanationPart{part}
-		if route != nil {
-			x.Routes = []ExplainedRoute{*route}
+		if r != nil && !r.Outcome.Result.Settled() {
+			if route := explainedRoute(m.Envelope.ID, r, true); route != nil {
+				x.Routes = []ExplainedRoute{*route}
+			}
+			x.Doubtful = withDoubts(nil, r)
 		}
 		return x, err
 	}
-	replies, routes, err := s.lastReplies(ctx, m.Envelope.ID)
-	x.Routes = routes
+	replies, err := s.lastReplies(ctx, m.Envelope.ID, &x)
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		return x, s.problem(ctx, fmt.Errorf("read recipients of %s: %w", id, err))
 	}
@@ -216,17 +237,14 @@ func (s *Server) whyMessage(ctx context.Context, id, recipient string) (Explanat
 	return x, nil
 }
 
-// whyRecipient says why one recipient of a message waits.
-func (s *Server) whyRecipient(ctx context.Context, sum *Summary, m *Message, core *whereabouts, address mail.Address) (p ExplanationPart, route *ExplainedRoute, err error) {
-	r, err := s.recipient(ctx, m.Envelope.ID, address)
+// whyRecipient says why one recipient of a message waits, and returns the recipient.
+func (s *Server) whyRecipient(ctx context.Context, sum *Summary, m *Message, core *whereabouts, address mail.Address) (p ExplanationPart, r *mail.RecipientOutcome, err error) {
+	r, err = s.recipient(ctx, m.Envelope.ID, address)
 	switch {
 	case err != nil:
 		return p, nil, s.problem(ctx, fmt.Errorf("read recipients of %s: %w", sum.ID, err))
 	case r == nil:
 		return p, nil, huma.Error404NotFound("the message has no recipient " + clip(string(address)))
-	}
-	if !r.Outcome.Result.Settled() {
-		route = explainedRoute(m.Envelope.ID, r, true)
 	}
 	switch {
 	case r.Outcome.Result.Settled():
@@ -241,7 +259,26 @@ func (s *Server) whyRecipient(ctx context.Context, sum *Summary, m *Message, cor
 	if reply := replyOf(r); reply.Reply != "" {
 		p.Replies = []LastReply{reply}
 	}
-	return p, route, nil
+	return p, r, nil
+}
+
+// withDoubts returns all with the hosts that may have the message for a recipient, each with the most attempts.
+func withDoubts(all []ExplainedDoubt, r *mail.RecipientOutcome) []ExplainedDoubt {
+	for _, one := range r.Outcome.Doubts.All() {
+		x := ExplainedDoubt{Doubtful: Doubtful{Host: one.Host.String(), Times: int(one.Times)}, Recipient: string(r.Recipient.Address)}
+		x.Next = fmt.Sprintf("after %d such attempts, other hosts of the destination come first for this message", mail.DoubtsEnough)
+		if one.Times >= mail.DoubtsEnough {
+			x.Next = "other hosts of the destination come first for this message, those of worse preference and fallback_relay too; it goes to this one if none of them can be reached"
+		}
+		i := slices.IndexFunc(all, func(known ExplainedDoubt) bool { return known.Host == x.Host })
+		switch {
+		case i < 0 && len(all) < repliesMax:
+			all = append(all, x)
+		case i >= 0 && all[i].Times < x.Times:
+			all[i] = x
+		}
+	}
+	return all
 }
 
 // explainedRoute returns the route of a recipient that an operator has ordered; nil if there is none. alone says that only
@@ -265,7 +302,10 @@ func (s *Server) recipientPart(ctx context.Context, id mail.QueueID, r *mail.Rec
 		return s.scheduler.ExplainRecipient(ctx, id, r.Recipient.Index)
 	})
 	if v.Outcome.Result != mail.Pending {
-		r.Outcome = v.Outcome
+		doubts, ordered := r.Outcome.Doubts, r.Outcome.Ordered
+		if r.Outcome = v.Outcome; !r.Outcome.Result.Settled() { // as the spool will have it
+			r.Outcome.Doubts, r.Outcome.Ordered = cmp.Or(r.Outcome.Doubts, doubts), ordered
+		}
 	}
 	switch {
 	case v.Place != nil:
@@ -563,20 +603,22 @@ func replyOf(r *mail.RecipientOutcome) LastReply {
 	return LastReply{Recipient: string(r.Recipient.Address), Reply: r.Outcome.Reply.Said().Lines(), By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At)}
 }
 
-// lastReplies returns different last replies for recipients that wait, and the routes that operators have ordered for them.
-func (s *Server) lastReplies(ctx context.Context, id mail.QueueID) (replies []LastReply, routes []ExplainedRoute, err error) {
+// lastReplies returns different last replies for recipients that wait. It adds to x the routes that operators have ordered for
+// them, and the hosts that may have the message.
+func (s *Server) lastReplies(ctx context.Context, id mail.QueueID, x *Explanation) (replies []LastReply, err error) {
 	seen := 0
 	err = s.eachRecipient(ctx, id, true, func(r *mail.RecipientOutcome) bool {
 		if one := replyOf(r); one.Reply != "" && !said(replies, one.Reply) {
 			replies = append(replies, one)
 		}
-		if one := explainedRoute(id, r, false); one != nil && len(routes) < repliesMax && !leads(routes, one) {
-			routes = append(routes, *one)
+		if one := explainedRoute(id, r, false); one != nil && len(x.Routes) < repliesMax && !leads(x.Routes, one) {
+			x.Routes = append(x.Routes, *one)
 		}
+		x.Doubtful = withDoubts(x.Doubtful, r)
 		seen++
 		return len(replies) < repliesMax && seen < repliesLook
 	})
-	return replies, routes, err
+	return replies, err
 }
 
 func leads(routes []ExplainedRoute, to *ExplainedRoute) bool {

@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"fmt"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -290,6 +292,58 @@ func TestExplainReplies(t *testing.T) {
 	}
 	if p = get[admin.Explanation](a, "GET", "/v1/explain?id="+id(2).String(), "").Parts[0]; p.At == nil || !strings.Contains(p.Basis, "it is removed then") {
 		t.Errorf("%+v", p)
+	}
+}
+
+// An explanation names the hosts that may have the message, of the recipients that wait, each with the most attempts; from three
+// attempts on it says that other hosts come first. What is in core is not on disk yet.
+func TestExplainDoubts(t *testing.T) {
+	host := func(n byte) netip.AddrPort { return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, n}), 25) }
+	doubts := func(times ...int) (d *mail.Doubts) {
+		for i, n := range times {
+			for range n {
+				d = d.With(host(byte(i + 1)))
+			}
+		}
+		return d
+	}
+	m := message(1, mail.AreaDeferred, "a@b", "once@d", "often@d", "sent@d", "none@d")
+	for i, d := range []*mail.Doubts{doubts(1, 1), doubts(3, 1, 2), doubts(4), nil} {
+		m.Recipients[i].Outcome = mail.Outcome{Result: mail.Deferred, Doubts: d}
+	}
+	m.Recipients[2].Outcome.Result = mail.Delivered
+	held := message(2, mail.AreaIncoming, "a@b", "now@d", "same@d")
+	held.InCore = true
+	held.Recipients[0].Outcome = mail.Outcome{Result: mail.Deferred, Doubts: doubts(2)}
+	held.Recipients[1].Outcome = mail.Outcome{Result: mail.Deferred, Doubts: doubts(2)}
+	held.Where = map[uint32]qmgr.RecipientView{
+		0: {Outcome: mail.Outcome{Index: 0, Result: mail.Deferred, Doubts: doubts(3)}},
+		1: {Outcome: mail.Outcome{Index: 1, Result: mail.Deferred}},
+	}
+	a := serve(t, admintest.New(m, held), admin.Config{})
+	for query, want := range map[string]string{
+		id(1).String():                        "1 3 often@d avoided, 2 1 once@d, 3 2 often@d",
+		id(1).String() + "&recipient=once@d":  "1 1 once@d, 2 1 once@d",
+		id(1).String() + "&recipient=often@d": "1 3 often@d avoided, 2 1 often@d, 3 2 often@d",
+		id(1).String() + "&recipient=sent@d":  "",
+		id(1).String() + "&recipient=none@d":  "",
+		id(2).String() + "&recipient=now@d":   "1 3 now@d avoided",
+		id(2).String() + "&recipient=same@d":  "1 2 same@d",
+	} {
+		var got []string
+		for _, d := range get[admin.Explanation](a, "GET", "/v1/explain?id="+query, "").Doubtful {
+			text := fmt.Sprintf("%s %d %s", strings.TrimSuffix(strings.TrimPrefix(d.Host, "192.0.2."), ":25"), d.Times, d.Recipient)
+			switch avoided := strings.HasPrefix(d.Next, "other hosts of the destination come first"); {
+			case avoided:
+				text += " avoided"
+			case !strings.HasPrefix(d.Next, "after 3 such attempts, other hosts"):
+				t.Errorf("%s: next %q", query, d.Next)
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
 	}
 }
 

@@ -53,6 +53,10 @@ well.d.test.   60 IN A 127.0.0.3
 		if shown := "127.0.0.2:" + port + " may have the message: no reply to its content, "; !strings.Contains(text, shown) || strings.Contains(text, "other hosts come first") != (i == 3) {
 			t.Errorf("after attempt %d, shown is\n%s", i, text)
 		}
+		why := explain(t, dir, page.Messages[0].ID)
+		if next := "  Next      other hosts of the destination come first for this message"; !strings.Contains(why, "  Doubt     127.0.0.2:"+port+" may have the message: no reply to its content, "+[]string{"", "once", "2 times", "3 times"}[i]+"; for a@d.test\n") || strings.Contains(why, next) != (i == 3) {
+			t.Errorf("after attempt %d, explained is\n%s", i, why)
+		}
 		if logged := fmt.Sprintf("doubtful=\"127.0.0.2:%s=%d\"", port, i); r.log.count("msg=delivery", logged) != 1 && r.log.count("msg=delivery", strings.ReplaceAll(logged, "\"", "")) != 1 {
 			t.Errorf("the log does not have %s", logged)
 		}

@@ -141,6 +141,12 @@ func WriteExplanation(out io.Writer, x *admin.Explanation, width int, now time.T
 		line("Route", "for "+r.Recipient+", "+r.Text()+" ("+human.When(r.At, now)+")")
 		line("Change", r.Clear+" has the configuration decide again")
 	}
+	for i := range x.Doubtful {
+		d := &x.Doubtful[i]
+		fmt.Fprintln(out)
+		line("Doubt", d.Text()+"; for "+d.Recipient)
+		line("Next", d.Next)
+	}
 	if x.More > 0 {
 		fmt.Fprintf(out, "\n… and %s.\n", human.Count(x.More, "more destination"))
 	}

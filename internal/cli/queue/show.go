@@ -394,15 +394,8 @@ func (s *shower) recipient(r *admin.Recipient, width int, now time.Time) {
 		if d.Times >= mail.DoubtsEnough {
 			behind = "; other hosts come first"
 		}
-		fmt.Fprintf(s.out, "      %s may have the message: no reply to its content, %s%s\n", human.Plain(d.Host), timesText(d.Times), behind)
+		fmt.Fprintf(s.out, "      %s%s\n", human.Plain(d.Text()), behind)
 	}
-}
-
-func timesText(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
 
 func resultText(result string) string {
