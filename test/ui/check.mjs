@@ -118,7 +118,7 @@ async function figures(browser, rig) {
   await open(page, rig.address, "transports/bulk", "Transport bulk");
   const jobs = async () => (await rig.ask("/v1/transports/bulk/jobs")).lanes.flatMap((l) => l.jobs.map((j) => j.queue_id));
   await soon("jobs", async () => assert.deepEqual(await page.locator(".job").evaluateAll((rows) => rows.map((r) => r.dataset.key)), await jobs()));
-  await soon("a preemption", async () => assert.match(await page.locator(".job.above").first().innerText({ timeout: 500 }), /ahead of/), 25);
+  await soon("a preemption", async () => assert.match(await page.locator(".job.above").first().innerText({ timeout: 500 }), /ahead of/), 40);
   await page.screenshot({ path: path.join(shots, "preemption.png") });
 
   const { messages: [m] } = await rig.ask("/v1/messages?domain=fabrikam.example&limit=1");

@@ -174,7 +174,7 @@ ${RECEIVERS.map((r) => `"${r.domain}" = "${r.transport ?? "smtp"}:${r.domain}"`)
     }
     const to = (domain, n) => Array.from({ length: n }, (_, i) => `user${i}@${domain}`);
     // A mailing that takes minutes; and, once it has begun, single messages of its sender, which go first.
-    await submit(smtp, [{ from: "news@shop.example.com", to: to("wingtip.example", 600), subject: "The autumn catalog", header: "List-Id: <news.shop.example.com>\r\n" }]);
+    await submit(smtp, [{ from: "news@shop.example.com", to: to("wingtip.example", 1500), subject: "The autumn catalog", header: "List-Id: <news.shop.example.com>\r\n" }]);
     await submit(smtp, to("tailspin.example", 6).map((a, i) => ({ from: `billing+${i}@example.com`, to: [a], subject: `Invoice ${1000 + i}` })));
     await submit(smtp, to("fabrikam.example", 25).map((a, i) => ({ from: `support@example.com`, to: [a], subject: `Your ticket ${i}` })));
     await submit(smtp, to("contoso.example", 150).map((a, i) => ({ from: ["app@example.com", "alerts@example.net"][i % 2], to: [a], subject: `Report ${i}` })));
