@@ -140,6 +140,7 @@ type Summary struct {
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or in the corrupt area; otherwise the last reply for its first waiting recipient, or for its first recipient if none waits."`
 	ReplyClass  string      `json:"reply_class,omitempty" doc:"The class of that reply (docs/replies.md)."`
 	Route       *Reroute    `json:"route,omitempty" doc:"The route that an operator has ordered for that recipient; others may have others. Absent if the configuration decides."`
+	Ordered     string      `json:"ordered,omitempty" enum:"hold,drop,some,reroute" doc:"In core: the order that takes effect when the deliveries under way have ended. some: orders for some recipients; reroute: recipients go elsewhere unless they get the message from these deliveries. It is lost in a crash."`
 	Damage      string      `json:"damage,omitempty" doc:"What part of the message cannot be read; the other fields may then be incomplete."`
 	Total       uint32      `json:"recipients_total"`
 	Waiting     uint32      `json:"recipients_waiting" doc:"Recipients that still need an attempt."`
@@ -181,7 +182,6 @@ type Detail struct {
 	Places     []MessageDestination `json:"destinations,omitempty" doc:"In core: its destinations, at most 20, those with waiting recipients first."`
 	MorePlaces int                  `json:"destinations_more,omitempty" doc:"Number of destinations left out."`
 	Routing    int                  `json:"routing,omitempty" doc:"In core: recipients whose routes are still being looked up."`
-	Ordered    string               `json:"ordered,omitempty" enum:"hold,drop,some" doc:"In core: the order that takes effect when the deliveries under way have ended. some: an order for some recipients. It is lost in a crash."`
 	History    []Attempt            `json:"history" doc:"Attempts that left recipients to retry or to report, the oldest first, as far as the daemon remembers them: since its start, and among the last 10,000 of all messages. The last outcome of each recipient is in all_recipients."`
 	All        []Recipient          `json:"all_recipients" doc:"Recipients, including settled ones, from the requested index on."`
 	Next       *uint32              `json:"next,omitempty" doc:"The index of the next page; absent at the end."`

@@ -20,6 +20,7 @@ import (
 // An Explanation says why mail waits: one part for each place where it does.
 type Explanation struct {
 	Subject  string            `json:"subject" example:"message 6C34ED1CB5G00" doc:"What is explained."`
+	Ordered  string            `json:"ordered,omitempty" enum:"hold,drop,some,reroute" doc:"Of a message in core: the order that takes effect when the deliveries under way have ended, as in a list."`
 	Parts    []ExplanationPart `json:"parts"`
 	Routes   []ExplainedRoute  `json:"routes,omitempty" doc:"Different routes that operators have ordered for recipients that wait, at most five."`
 	Doubtful []ExplainedDoubt  `json:"doubtful,omitempty" doc:"Hosts that may have the message already, of the recipients that wait, at most five."`
@@ -213,7 +214,7 @@ func (s *Server) whyMessage(ctx context.Context, id, recipient string) (Explanat
 	core := &s.explain(ctx, []Message{m}, placesMax)[0]
 	sum.locate(&m, core, instant(time.Now()))
 	sum.suspended(s.inForce(ctx), first)
-	x := Explanation{Subject: "message " + sum.ID, More: core.view.More}
+	x := Explanation{Subject: "message " + sum.ID, Ordered: sum.Ordered, More: core.view.More}
 	if recipient != "" {
 		x.Subject, x.More = x.Subject+", recipient "+recipient, 0
 		part, r, err := s.whyRecipient(ctx, &sum, &m, core, mail.Address(recipient))

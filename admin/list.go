@@ -169,6 +169,7 @@ func (m *Message) awaitsDate() bool {
 // locate sets a message's state and what it waits for.
 func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
 	has := core.view.Held
+	sum.Ordered = core.view.Ordered.String()
 	if !core.silent {
 		sum.InCore = &has
 	}

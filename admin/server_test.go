@@ -165,6 +165,9 @@ func TestShowSaysWhatAMessageWaitsFor(t *testing.T) {
 		if d.Ordered != map[int]string{4: "drop"}[n] {
 			t.Errorf("message %d: %q is ordered", n, d.Ordered)
 		}
+		if x := get[admin.Explanation](a, "GET", "/v1/explain?id="+id(n).String(), ""); x.Ordered != d.Ordered {
+			t.Errorf("message %d: %q is ordered by the explanation", n, x.Ordered)
+		}
 	}
 	d := get[admin.Detail](a, "GET", "/v1/messages/"+id(3).String(), "")
 	if len(d.All) != 1 || d.All[0].By != "mx.example.net[192.0.2.1]" || d.All[0].Result != "deferred" || d.Attempts != 2 || d.Due == nil {

@@ -39,7 +39,6 @@ func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
 	sum.suspended(s.inForce(ctx), first)
 	d := detailOf(sum, &m.Envelope)
 	d.Places, d.MorePlaces, d.Routing = messageDestinations(&core.view), core.view.More, core.view.Routing
-	d.Ordered = core.view.Ordered.String()
 	if s.cfg.Attempts != nil {
 		d.History = append(d.History, s.cfg.Attempts(m.Envelope.ID)...)
 	}

@@ -161,6 +161,9 @@ func (m *message) ordered() Ordered {
 	case orders.Drop:
 		return OrderedDrop
 	case orders.Settle:
+		if len(m.settling.Outcomes)+len(m.settling.Splits) == 0 {
+			return OrderedReroute
+		}
 		return OrderedSome
 	}
 	return OrderedNothing

@@ -672,7 +672,8 @@ func TestExplainTellsOfOrders(t *testing.T) {
 		qmgr.OrderedNothing: func(*life) {},
 		qmgr.OrderedHold:    func(l *life) { l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}, Reason: "x"}) },
 		qmgr.OrderedDrop:    func(l *life) { l.Step(qmgr.Drop{IDs: []mail.QueueID{l.m.Envelope.ID}}) },
-		qmgr.OrderedSome:    func(l *life) { l.GiveUp(l.m, mail.ReportFailed, 1) },
+		qmgr.OrderedSome:    func(l *life) { l.Reroute(l.m, "relay.test", 0); l.GiveUp(l.m, mail.ReportFailed, 1) },
+		qmgr.OrderedReroute: func(l *life) { l.Reroute(l.m, "relay.test", 0, 2) },
 	} {
 		l := newLife(t, qmgr.Config{})
 		for l.going == [4]bool{} && l.step() {

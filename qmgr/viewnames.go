@@ -47,6 +47,7 @@ const (
 	OrderedHold    = views.OrderedHold
 	OrderedDrop    = views.OrderedDrop
 	OrderedSome    = views.OrderedSome
+	OrderedReroute = views.OrderedReroute
 
 	WaitNone             = views.WaitNone
 	WaitStop             = views.WaitStop

@@ -31,11 +31,12 @@ const (
 	OrderedNothing Ordered = iota
 	OrderedHold
 	OrderedDrop
-	OrderedSome // some recipients are given up, or held in a message of their own
+	OrderedSome    // some recipients are given up, or held in a message of their own; others may be rerouted
+	OrderedReroute // recipients go elsewhere
 )
 
 // String returns the word that the API shows; "" for OrderedNothing.
-func (o Ordered) String() string { return [...]string{"", "hold", "drop", "some"}[o] }
+func (o Ordered) String() string { return [...]string{"", "hold", "drop", "some", "reroute"}[o] }
 
 // A Place is one destination of a message.
 type Place struct {

@@ -104,6 +104,9 @@ func WriteExplanation(out io.Writer, x *admin.Explanation, width int, now time.T
 			fmt.Fprintf(out, name+"%s\n", title, part)
 		}
 	}
+	if x.Ordered != "" {
+		line("Ordered", orderedText(x.Ordered))
+	}
 	for i := range x.Parts {
 		p := &x.Parts[i]
 		fmt.Fprintln(out)

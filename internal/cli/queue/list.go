@@ -309,6 +309,9 @@ func (l *messageLister) cell(text string) string {
 // last reply.
 func listReason(m *admin.Summary) string {
 	reason := waitingFor(m)
+	if m.Ordered != "" {
+		reason = strings.TrimSuffix("ordered: "+human.Plain(m.Ordered)+"; "+reason, "; ")
+	}
 	if m.Route == nil {
 		return reason
 	}

@@ -113,7 +113,7 @@ rerouted. On a terminal the command asks for confirmation; a script must pass --
 --to takes what a route of the configuration takes, transport:nexthop, or a nexthop
 alone for the default transport; a word without a dot is a transport. The route is kept
 over restarts and reloads until --clear takes it back. TLS, credentials and REQUIRETLS are those of the new nexthop.`,
-			present: "Rerouting", past: "Rerouted", later: "will go there when the delivery in progress ends", nothing: "There is nothing to reroute."},
+			present: "Rerouting", past: "Rerouted", later: "will be rerouted when the delivery in progress ends, unless it succeeds", nothing: "There is nothing to reroute."},
 	}
 }
 

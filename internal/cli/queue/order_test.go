@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/cli/socket"
+	"github.com/posthaste-mta/posthaste/internal/human"
 )
 
 // An order that is interrupted, or whose daemon stops, says how much was done, and with which command it goes on.
@@ -61,9 +61,9 @@ func TestUnfinishedOrder(t *testing.T) {
 			if !errors.As(err, &coded) || coded.Code != exit.TempFail {
 				t.Fatalf("got %v", err)
 			}
-			held := fmt.Sprintf("Held %d,000 messages.", 20*(int(asked.Load())-1))
+			held := "Held " + human.Count(page*(int(asked.Load())-1), "message") + "."
 			if c.name == "interrupted" {
-				held = fmt.Sprintf("Held %d,000 messages.", 20*int(asked.Load()))
+				held = "Held " + human.Count(page*int(asked.Load()), "message") + "."
 			}
 			if !strings.Contains(out.String(), held) {
 				t.Errorf("it says %q, want %q", out.String(), held)

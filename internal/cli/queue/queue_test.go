@@ -100,11 +100,20 @@ func TestShowAttempts(t *testing.T) {
 
 // An order that waits for deliveries is shown, since it is not visible elsewhere.
 func TestShowOrdered(t *testing.T) {
-	for ordered, want := range map[string]string{"hold": "Ordered     will be held when", "some": "Ordered     some recipients will be given up or held when", "": "\nSender"} {
+	for ordered, want := range map[string]string{"hold": "Ordered     will be held when", "some": "Ordered     some recipients will be given up, held or rerouted when", "reroute": "Ordered     recipients will be rerouted when the deliveries in progress end, unless they get it from these\n", "": "\nSender"} {
 		var out bytes.Buffer
-		d := admin.Detail{Summary: admin.Summary{ID: "00AX7VVSG0003", State: admin.StateActive, Total: 1, Waiting: 1}, Ordered: ordered}
+		d := admin.Detail{Summary: admin.Summary{ID: "00AX7VVSG0003", State: admin.StateActive, Total: 1, Waiting: 1, Ordered: ordered}}
 		if (&shower{out: &out}).head(&d, time.Now()); !strings.Contains(out.String(), want) || strings.Contains(out.String(), "Ordered") != (ordered != "") {
 			t.Errorf("%s:\n%s", ordered, out.String())
+		}
+		out.Reset()
+		want = strings.TrimPrefix(strings.TrimSuffix(strings.Replace(want, "Ordered     ", "Ordered   ", 1), "\n"), "\nSender")
+		if WriteExplanation(&out, &admin.Explanation{Subject: "message x", Ordered: ordered}, 0, time.Now()); !strings.Contains(out.String(), want) || strings.Contains(out.String(), "Ordered") != (ordered != "") {
+			t.Errorf("%s is explained as\n%s", ordered, out.String())
+		}
+		want = map[string]string{"reroute": "ordered: reroute; its turn", "": "its turn"}[ordered]
+		if got := listReason(&admin.Summary{Ordered: ordered, Reason: "its turn"}); want != "" && got != want {
+			t.Errorf("%s is listed as %q", ordered, got)
 		}
 	}
 }

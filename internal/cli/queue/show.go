@@ -2,7 +2,6 @@ package queue
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,8 +139,7 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 		line("Reason", "%s", human.Plain(d.Reason))
 	}
 	if d.Ordered != "" {
-		what := map[string]string{"hold": "will be held", "drop": "will be dropped", "some": "some recipients will be given up or held"}[d.Ordered]
-		line("Ordered", "%s when the deliveries in progress end", cmp.Or(what, human.Plain(d.Ordered)))
+		line("Ordered", "%s", orderedText(d.Ordered))
 	}
 	s.places(d, line, now)
 	line("Sender", "%s", senderText(&d.Summary))
@@ -185,6 +183,22 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	}
 	line("Recipients", "%s", recipientCounts(d.Total, d.Waiting))
 	fmt.Fprintln(s.out)
+}
+
+// orderedText returns what an order does that waits for deliveries.
+func orderedText(order string) string {
+	const end = " when the deliveries in progress end"
+	switch order {
+	case "hold":
+		return "will be held" + end
+	case "drop":
+		return "will be dropped" + end
+	case "some":
+		return "some recipients will be given up, held or rerouted" + end
+	case "reroute":
+		return "recipients will be rerouted" + end + ", unless they get it from these"
+	}
+	return human.Plain(order) + end
 }
 
 // deadlineText returns by when the sender wants a message delivered, and what happens if it is not.
