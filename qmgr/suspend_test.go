@@ -8,6 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // There is a limit of suspensions. One more is refused, but one that is in force can be changed, and when one has
@@ -80,4 +81,125 @@ func TestSuspendedByAClockAhead(t *testing.T) {
 	if len(m.deliver) > 0 && m.deliver[0].Delivery.Transport == "smtp" {
 		t.Error("mail goes where it is suspended")
 	}
+}
+
+// ruledOut has as many destinations suspended by a rule as there may be.
+func (m *measured) ruledOut() {
+	var orders []mail.HostRecord
+	for i := range measure.OrderLimit {
+		value := fmt.Sprintf("smtp:d%d.test", i)
+		key, ok := measure.AppendKey(nil, measure.OrderKey(measure.Destination, value))
+		record, is := measure.AppendRecord(nil, measure.Record{Order: measure.Order{Rule: "blocked", Reason: "550 no", Since: m.now, Until: mail.Never}})
+		if !ok || !is {
+			m.t.Fatalf("%s cannot be recorded", value)
+		}
+		orders = append(orders, mail.HostRecord{Key: key, Value: record})
+	}
+	m.step(qmgr.Learned{Hosts: orders})
+	if n := len(m.q.Suspensions()); n != measure.OrderLimit {
+		m.t.Fatalf("%d destinations are suspended", n)
+	}
+}
+
+// Rules have suspended as many destinations as they may. One more rests instead, for the time of the suspension or for a day,
+// and says the same; its mail is put off. What an operator suspends is not counted with them. When one of the rules' is resumed,
+// there is room for another.
+func TestRestBeyondTheLimitOfRules(t *testing.T) {
+	const day = 24 * time.Hour
+	for suspend, rest := range map[time.Duration]time.Duration{4 * time.Hour: 4 * time.Hour, day: day, 3 * day: day, mail.Indefinitely: day} {
+		m := newMeasured(t)
+		m.checks = 1000
+		m.ruledOut()
+		before := m.q.View(0).Counts.RuleSuspensions
+		blocks := &mail.Measure{Rule: "blocked", Reply: saidBlocked, Suspend: suspend}
+		d := m.arrive()
+		m.answer(d, blocks)
+		v := m.view()
+		if left := v.Until.Sub(m.now); m.suspended() || v.Rule != "blocked" || left != rest || !m.noted(qmgr.NoteRule) || m.noted(qmgr.NoteSuspended) || m.q.View(0).Counts.RuleSuspensions != before {
+			t.Errorf("suspended for %v: it rests for %v by rule %q; suspended: %t; %+v", suspend, left, v.Rule, m.suspended(), m.notes)
+		}
+		if d := m.arrive(); d == nil || d.Delivery.Transport != qmgr.TransportRetry || d.Delivery.Said.Said() != saidBlocked {
+			t.Errorf("suspended for %v: its mail is %+v", suspend, d)
+		}
+		if m.step(qmgr.Suspend{Scope: measure.Domain, Value: "op.test", By: "jo"}); m.q.Suspension(measure.Domain, "op.test").Until != mail.Never {
+			t.Error("an operator cannot suspend any more")
+		}
+		m.step(qmgr.Resume{Scope: measure.Destination, Value: "smtp:d7.test"})
+		d = m.arriveFor("b.test")
+		m.answer(d, blocks)
+		if m.q.Suspension(measure.Destination, "smtp:b.test").Rule != "blocked" || !m.noted(qmgr.NoteSuspended) || m.q.View(0).Counts.RuleSuspensions != before+1 {
+			t.Errorf("there is no room after one has been resumed: %+v", m.notes)
+		}
+		m.q.Check()
+	}
+}
+
+// Mail for one nexthop has two demands on connections, and so two queues. A refusal in one of them suspends the
+// destination: what waits in the other is put off as well, and what comes for either. Other destinations are not concerned, nor is the
+// same nexthop by another transport. One order ends it for both.
+func TestSuspendedWhateverIsDemanded(t *testing.T) {
+	for _, refused := range []string{"", "verify"} {
+		m := newMeasuredWith(t, qmgr.Config{Transports: map[string]qmgr.TransportConfig{"other": {Window: window.Config{Initial: 5, Limit: 20}}}})
+		routed := func(transport, nexthop, security string) (all []qmgr.Deliver) {
+			m.n++
+			id := mail.NewQueueID(m.now, m.n)
+			m.step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: mail.Envelope{ID: id, Sender: "s@x.test", Recipients: 1, Arrived: m.now},
+				Place: mail.Place{Area: mail.AreaIncoming}, Batch: mail.RecipientBatch{Recipients: []mail.Recipient{{Address: "a@a.test"}}, Next: 1}}})
+			m.step(qmgr.Routed{ID: id, Routes: []mail.Route{{Transport: transport, Nexthop: nexthop, Security: security}}})
+			return m.deliver
+		}
+		var first *qmgr.Deliver
+		for range 7 { // the window is five
+			for _, security := range []string{"", "verify"} {
+				if all := routed("smtp", "a.test", security); first == nil && security == refused {
+					first = &all[0]
+				}
+			}
+		}
+		if first.Delivery.Security != refused {
+			t.Fatalf("the delivery demands %q", first.Delivery.Security)
+		}
+		m.answer(first, &mail.Measure{Rule: "blocked", Reply: saidBlocked, Suspend: 4 * time.Hour})
+		if !m.suspended() || len(m.q.Suspensions()) != 1 {
+			t.Fatalf("suspended is %+v", m.q.Suspensions())
+		}
+		// Two waited for each queue.
+		if n := m.putOff(); n != 4 {
+			t.Errorf("refused with %q: %d that waited are put off", refused, n)
+		}
+		for _, security := range []string{"", "verify", "dane"} {
+			if routed("smtp", "a.test", security); m.putOff() != 1 {
+				t.Errorf("refused with %q: mail that demands %q is not put off", refused, security)
+			}
+		}
+		for _, other := range [][2]string{{"smtp", "b.test"}, {"other", "a.test"}} {
+			if all := routed(other[0], other[1], refused); len(all) != 1 || all[0].Delivery.Transport != other[0] {
+				t.Errorf("mail for %s:%s does not go: %+v", other[0], other[1], all)
+			}
+		}
+		m.step(qmgr.Resume{Scope: measure.Destination, Value: "smtp:a.test"})
+		if routed("smtp", "b.test", ""); m.suspended() || m.putOff() != 0 {
+			t.Error("it is not resumed")
+		}
+		for _, security := range []string{"", "verify"} { // one place is free in one window; a new queue takes others
+			if routed("smtp", "a.test", security); m.putOff() != 0 {
+				t.Errorf("refused with %q: mail that demands %q is put off when it has been resumed", refused, security)
+			}
+		}
+	}
+}
+
+// putOff ends what the last step puts off because of a suspension, and what follows that, and returns how many deliveries it was.
+func (m *measured) putOff() (n int) {
+	offered := m.deliver
+	for ; len(offered) > 0; offered = offered[1:] {
+		d := offered[0]
+		if d.Delivery.Transport != qmgr.TransportRetry {
+			continue
+		}
+		n++
+		m.step(qmgr.Delivered{Entry: d.Entry, Result: mail.DeliveryResult{Outcomes: []mail.Outcome{{Result: mail.Deferred, Reply: d.Delivery.Said}}}})
+		offered = append(offered, m.deliver...)
+	}
+	return n
 }
