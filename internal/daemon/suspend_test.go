@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -84,4 +85,84 @@ func TestSuspendedDomain(t *testing.T) {
 	if all := box.deliveries(); len(all) != 22 || all[21].At.Sub(before) < 300*time.Millisecond {
 		t.Errorf("%d messages arrived, the last after %v", len(all), all[len(all)-1].At.Sub(before))
 	}
+}
+
+// A destination is suspended from one source, and its mail goes from the other; then from all, and it waits. Each order is
+// resumed by itself, as what "queue suspensions" shows of it says. What is mistyped is refused, or warned of.
+func TestSuspendedDestination(t *testing.T) {
+	t.Parallel()
+	sources, box := twoSources(t), receive(t, sink.Config{})
+	dir := t.TempDir()
+	r := start(t, dir, sources+routes("d.test", box.address))
+	call := func(args ...string) (out, complaints string, err error) {
+		t.Helper()
+		var o, c strings.Builder
+		err = queue.Call(t.Context(), command.Streams{In: strings.NewReader(""), Out: &o, Err: &c}, &socket.Finder{}, append(args, "--queue-directory", dir)...)
+		return o.String(), c.String(), err
+	}
+	does := func(want string, args ...string) (complaints string) {
+		t.Helper()
+		out, complaints, err := call(args...)
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%q: %v\n%s%swant %q", args, err, out, complaints, want)
+		}
+		return complaints
+	}
+	refuses := func(want string, args ...string) {
+		t.Helper()
+		if out, _, err := call(args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v\n%swant %q", args, err, out, want)
+		}
+	}
+	came := func(want map[string]int) {
+		t.Helper()
+		got := make(map[string]int)
+		for _, d := range box.deliveries() {
+			got[strings.TrimSuffix(d.Client.Helo, ".mta.test")]++
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("mail came from %v, want %v", got, want)
+		}
+	}
+	name := "smtp:" + strings.TrimPrefix(to(box.address), "smtp:")
+	suspend := func(value string) []string { return []string{"suspend", "--destination", value, "--reason", "blocked"} }
+	refuses("a destination is a transport and a site", suspend("d.test")...)
+	refuses("cannot be suspended", suspend("retry:d.test")...)
+	refuses("is not suspended", "resume", "--destination", name)
+
+	does("destination "+name+" from a is suspended by ", suspend(name+" from a")...)
+	for i := range 10 {
+		r.feed(letter(key(i), "u@d.test"))
+	}
+	r.settled()
+	came(map[string]int{"b": 10})
+
+	does("; posthaste queue resume --destination "+"'"+name+"'", suspend(name)...)
+	for i := range 10 {
+		r.feed(letter(key(10+i), "u@d.test"))
+	}
+	r.waiting("mail that waits", census{mail.AreaDeferred: 10})
+	came(map[string]int{"b": 10})
+	does("destination "+name+" is suspended by ", "show", r.ids(mail.AreaDeferred)[0].String())
+	if out, _, err := call("suspensions"); err != nil || strings.Count(out, "destination "+name) != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+
+	// Mistyped: it is suspended, and does nothing.
+	if warned := does("is suspended by ", suspend("smtp:d.tset")...); !strings.Contains(warned, "destination smtp:d.tset has no mail in core now") {
+		t.Errorf("a mistyped destination is warned of as %q", warned)
+	}
+	if warned := does("is suspended by ", suspend(name+" from c")...); !strings.Contains(warned, "has no mail in core now") {
+		t.Errorf("a mistyped source is warned of as %q", warned)
+	}
+	refuses("is not suspended", "resume", "--destination", "smtp:d.tes")
+	does("Resumed destination smtp:d.tset, ", "resume", "--destination", "smtp:d.tset")
+	does("Resumed destination "+name+" from c, ", "resume", "--destination", name+" from c")
+
+	does("Resumed destination "+name+", ", "resume", "--destination", name)
+	r.settled()
+	came(map[string]int{"b": 20})
+	refuses("is not suspended", "resume", "--destination", name)
+	does("Resumed destination "+name+" from a, ", "resume", "--destination", name+" from a")
+	does("Nothing is suspended.", "suspensions")
 }
