@@ -139,3 +139,96 @@ type unreadable struct {
 }
 
 func (u *unreadable) LoadOrders(context.Context, int, func(mail.HostRecord)) error { return u.failure }
+
+// Mail that a suspension puts off is not on disk before the suspension is: otherwise, after a kill in between, it would wait for the
+// end of a suspension that nobody knows. It waits for all orders that were given before, and no longer if they cannot be saved.
+func TestMailWaitsForTheOrderOnDisk(t *testing.T) {
+	for _, how := range []error{nil, errors.New("no room")} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.deliver = putsOff
+			c := &guarded{cellar: &cellar{records: make(map[string][]byte)}, gate: make(chan error)}
+			d, err := driver.New(driver.Config{}, driver.Ports{Spool: w, Router: w, Reporter: w, Hosts: c, Agent: func(string) driver.Agent { return w }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := run(t, d)
+			const orders = 2
+			answers := make(chan error, orders)
+			for _, domain := range []string{"a.test", "b.test"} {
+				go func() {
+					_, err := d.Suspend(t.Context(), qmgr.Suspend{Scope: measure.Domain, Value: domain, By: "jo"})
+					answers <- err
+				}()
+				synctest.Wait() // the first is being saved, and the second is behind it
+			}
+			d.Arrived(w.store(1, "u@a.test"))
+			for saved := range orders {
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if at := w.messages[1].place.Area; at != mail.AreaIncoming {
+					t.Errorf("with %d of %d orders on disk, the mail is %v there", saved, orders, at)
+				}
+				c.gate <- how
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if at := w.messages[1].place.Area; at != mail.AreaDeferred {
+				t.Errorf("when saves have ended (%v), the mail is %v", how, at)
+			}
+			close(c.gate) // what is tried again at the stop
+			for range orders {
+				if err := <-answers; !errors.Is(err, how) {
+					t.Errorf("the order is answered with %v, want %v", err, how)
+				}
+			}
+			stop()
+		})
+	}
+}
+
+// A driver that stops while an order is being saved lets mail through that waits for it, once the save has ended.
+func TestStopWhileAnOrderIsSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.deliver = putsOff
+		c := &guarded{cellar: &cellar{records: make(map[string][]byte)}, gate: make(chan error)}
+		d, err := driver.New(driver.Config{}, driver.Ports{Spool: w, Router: w, Reporter: w, Hosts: c, Agent: func(string) driver.Agent { return w }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, d)
+		answer := make(chan error, 1)
+		go func() {
+			_, err := d.Suspend(t.Context(), qmgr.Suspend{Scope: measure.Domain, Value: "a.test", By: "jo"})
+			answer <- err
+		}()
+		synctest.Wait()
+		d.Arrived(w.store(1, "u@a.test"))
+		time.AfterFunc(time.Minute, func() { close(c.gate) })
+		stop()
+		if err := <-answer; err != nil {
+			t.Errorf("the order is answered with %v", err)
+		}
+		key, _ := measure.AppendKey(nil, measure.OrderKey(measure.Domain, "a.test"))
+		if c.get(key) == nil || w.messages[1] == nil {
+			t.Error("the order or the mail is not on disk")
+		}
+	})
+}
+
+// putsOff is an agent for TransportRetry, and others.
+func putsOff(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Deferred) }
+
+// guarded is a cellar whose orders are saved when the gate says so, which ends as the gate says.
+type guarded struct {
+	*cellar
+	gate chan error
+}
+
+func (g *guarded) SaveOrders(ctx context.Context, records []mail.HostRecord) error {
+	if err := <-g.gate; err != nil {
+		return err
+	}
+	return g.cellar.SaveOrders(ctx, records)
+}
