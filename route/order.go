@@ -1,6 +1,8 @@
 package route
 
 import (
+	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -30,11 +32,14 @@ func ParseOrder(text, fallback string) (mail.Route, error) {
 		return bad("it is empty", "write a nexthop such as [relay.example.net]:587, or a transport with a colon")
 	case len(text) > orderMax:
 		text = strings.ToValidUTF8(text[:60], "") + "…"
-		return bad("it is too long", "")
+		return bad("it is longer than "+strconv.Itoa(orderMax)+" bytes", "")
 	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return bad("it has control characters", "")
 	case strings.Trim(text, ": ") == "":
 		return bad("it names neither a transport nor a nexthop", "clear the route to have the configuration decide again")
+	}
+	if a, err := netip.ParseAddr(text); err == nil { // in an IPv6 address, the colon would end the transport
+		return bad("an address without brackets is no nexthop", "write ["+a.String()+"]")
 	}
 	transport, nexthop, _ := strings.Cut(text, ":")
 	if !isTransportName(transport) {

@@ -50,9 +50,11 @@ func TestParseOrder(t *testing.T) {
 		"smtp:[relay.example]:0":           "the port",
 		"smtp:[relay.example]:99999":       "the port",
 		"192.0.2.1":                        "without brackets",
+		"::1":                              "write [::1]",
+		"2001:db8::1":                      "write [2001:db8::1]",
 		"a\r\nb":                           "control characters",
 		"smtp:[a\x00b]":                    "control characters",
-		"smtp:" + strings.Repeat("a", 600): "too long",
+		"smtp:" + strings.Repeat("a", 600): "longer than 512 bytes",
 		"error:4.1.1 later":                "wrong class",
 		"a b:c":                            "not a number",
 	} {

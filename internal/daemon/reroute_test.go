@@ -96,6 +96,9 @@ func TestReroute(t *testing.T) {
 	if got := queue("reroute", "--all", "--to", to(later)); got != "3 messages needed no change.\n" {
 		t.Errorf("the same again: %s", got)
 	}
+	if got := queue("reroute", "--all", "--to", to(later), "--dry-run"); got != "3 messages needed no change.\n" {
+		t.Errorf("a dry run of it: %s", got)
+	}
 	r.end()
 	r = start(t, dir, text)
 	box := open(t, later)
@@ -112,7 +115,10 @@ func TestReroute(t *testing.T) {
 	queue("reroute", "--domain", "down.test", "--to", to(nowhere))
 	r.waiting("deferred", census{mail.AreaDeferred: 1})
 	receiver := open(t, down)
-	if got := queue("reroute", "--clear", "--recipient", "a@*"); got != "Rerouted 1 recipient of 1 message.\n" {
+	if got := queue("reroute", "--clear", "--recipient", "a@*", "--dry-run"); got != "Would clear the route of 1 recipient of 1 message.\n" {
+		t.Error(got)
+	}
+	if got := queue("reroute", "--clear", "--recipient", "a@*"); got != "Cleared the route of 1 recipient of 1 message.\n" {
 		t.Error(got)
 	}
 	r.until("it arrives", func() bool { return len(receiver.deliveries()) == 1 })
@@ -156,7 +162,7 @@ func TestRerouteRefused(t *testing.T) {
 	r.waiting("deferred", census{mail.AreaDeferred: 1})
 	for _, c := range []struct{ to, want string }{
 		{"nowhere:[x.test]", `there is no transport "nowhere"`}, {"smtp:[x.test", "closing ']' is missing"}, {"smtp:[x.test]:99999", "is not a number from 1 to 65535"},
-		{"smtp:unix:/x", "cannot use a unix socket"}, {"lmtp:", "LMTP needs a nexthop"}, {"a\nb", "control characters"}, {strings.Repeat("x", 600), "512"},
+		{"smtp:unix:/x", "cannot use a unix socket"}, {"lmtp:", "LMTP needs a nexthop"}, {"a\nb", "control characters"}, {strings.Repeat("x", 600), "600 bytes; it can have at most 512"}, {"::1", "write [::1]"},
 	} {
 		if got := queue("!", "reroute", "--all", "--to", c.to); !strings.Contains(got, c.want) {
 			t.Errorf("%.40q: %q, want %q", c.to, got, c.want)
@@ -164,6 +170,9 @@ func TestRerouteRefused(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--all"}, {"--all", "--to", "x.test", "--clear"}, {"--to", "x.test"}, {"--clear"}, {"--all", "--domain", "x", "--to", "x.test"}} {
 		queue(append([]string{"!", "reroute"}, args...)...)
+	}
+	if got := queue("!", "reroute", "--all", "--to", "x.test", "--clear"); !strings.Contains(got, "--to and --clear were both given") {
+		t.Error(got)
 	}
 	if got := queue("!", "reroute", "--domain", "nobody.test", "--to", "x.test"); !strings.Contains(got, "no message to reroute meets the conditions") {
 		t.Error(got)

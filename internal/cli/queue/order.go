@@ -184,6 +184,11 @@ func (o *orderCall) run(named bool) error {
 	}
 	req := admin.Order{Filter: &o.filter, All: o.all, Reason: o.reason, DryRun: o.dryRun}
 	o.harmful, o.question = o.harms()
+	would := string(o.verb)
+	if o.clear {
+		would, o.past = "clear the route of", "Cleared the route of"
+		o.later = "will go where the configuration says when the delivery in progress ends, unless it succeeds"
+	}
 	if o.harmful && !named && !o.dryRun {
 		confirmed, err := o.confirm(req)
 		if err != nil || confirmed == 0 {
@@ -193,9 +198,12 @@ func (o *orderCall) run(named bool) error {
 	}
 	done, err := o.give(req)
 	if o.dryRun && isPartial(err) {
-		fmt.Fprintf(o.cmd.OutOrStdout(), "Would %s %s.\n", o.verb, whom(&done))
+		if done.Matched > 0 || done.Unchanged == 0 {
+			fmt.Fprintf(o.cmd.OutOrStdout(), "Would %s %s.\n", would, whom(&done))
+		}
 		o.tellDated(&done)
 		o.tellSplits(&done)
+		o.tellUnchanged(&done)
 	} else if err == nil || done.Matched > 0 {
 		o.report(&done)
 	}
@@ -224,6 +232,9 @@ func (o *orderCall) none() error {
 	return exit.New(exit.Nothing, fmt.Errorf("no message to %s meets the conditions", o.verb), "\"posthaste queue list\" takes the same conditions and lists the messages.")
 }
 
+// toMax is the maximum length in bytes of the argument of --to, which is the API's.
+const toMax = 512
+
 func (o *orderCall) check(named bool) error {
 	conditions := o.filter
 	conditions.IDs, conditions.Areas = nil, nil
@@ -233,7 +244,11 @@ func (o *orderCall) check(named bool) error {
 		return command.Misuse(o.cmd, fmt.Errorf("select the messages to %s: IDs, conditions, or --all", o.verb))
 	case conditional && o.all:
 		return command.Misuse(o.cmd, errors.New("--all cannot be combined with IDs or conditions"))
-	case o.verb == client.Reroute && (o.to == "") == !o.clear:
+	case o.clear && o.to != "":
+		return command.Misuse(o.cmd, errors.New("--to and --clear were both given; give one of them"))
+	case len(o.to) > toMax:
+		return command.Misuse(o.cmd, fmt.Errorf("--to has %s; it can have at most %d", human.Count(len(o.to), "byte"), toMax))
+	case o.verb == client.Reroute && o.to == "" && !o.clear:
 		return command.Misuse(o.cmd, errors.New("say where the recipients go with --to, or have the configuration decide again with --clear"))
 	}
 	return nil
@@ -369,8 +384,13 @@ func (o *orderCall) report(done *admin.Ordered) {
 	}
 	o.tellDated(done)
 	o.tellSplits(done)
+	o.tellUnchanged(done)
+}
+
+// tellUnchanged says of how many messages an order changes nothing.
+func (o *orderCall) tellUnchanged(done *admin.Ordered) {
 	if done.Unchanged > 0 {
-		fmt.Fprintf(out, "%s needed no change.\n", human.Count(done.Unchanged, "message"))
+		fmt.Fprintf(o.cmd.OutOrStdout(), "%s needed no change.\n", human.Count(done.Unchanged, "message"))
 	}
 }
 

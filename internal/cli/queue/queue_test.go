@@ -151,3 +151,14 @@ func TestLinesOfAReply(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// A route that an operator has ordered is one that can be taken back only for recipients that wait.
+func TestShowRoute(t *testing.T) {
+	for result, want := range map[string]string{"pending": "bob has it go to smtp:[x]", "deferred": "takes it back", "sent": "      rerouted to smtp:[x] (", "bounced": "      rerouted to smtp:[x] ("} {
+		var out bytes.Buffer
+		r := admin.Recipient{Address: "a@b", Result: result, Route: &admin.Reroute{To: "smtp:[x]", By: "bob"}}
+		if (&shower{out: &out}).recipient(&r, 10, time.Now()); !strings.Contains(out.String(), want) || strings.Contains(out.String(), "--clear") != (result == "pending" || result == "deferred") {
+			t.Errorf("%s:\n%s", result, out.String())
+		}
+	}
+}

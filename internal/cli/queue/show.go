@@ -385,8 +385,12 @@ func (s *shower) recipient(r *admin.Recipient, width int, now time.Time) {
 	if r.Expired {
 		fmt.Fprint(s.out, "      given up because of its age; the last reply:\n")
 	}
-	if r.Route != nil {
+	switch {
+	case r.Route == nil:
+	case r.Result == mail.Pending.String() || r.Result == mail.Deferred.String():
 		fmt.Fprintf(s.out, "      %s (%s; queue reroute --clear takes it back)\n", human.Plain(r.Route.Text()), human.When(r.Route.At, now))
+	default:
+		fmt.Fprintf(s.out, "      rerouted to %s (%s)\n", human.Plain(r.Route.To), human.When(r.Route.At, now))
 	}
 	if r.PutOff != "" {
 		fmt.Fprintf(s.out, "      %s; because of:\n", human.Plain(r.PutOff))
