@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -199,7 +200,7 @@ func (y *grouping) valueOf(m *Message) string {
 	case "sender":
 		return string(e.Sender)
 	case "sender-domain":
-		return strings.ToLower(e.Sender.Domain())
+		return idn.Key(e.Sender.Domain())
 	case "class":
 		return e.Flow.Class
 	case "tenant":
@@ -214,7 +215,7 @@ func (y *grouping) valueOf(m *Message) string {
 func (y *grouping) valueOfRecipient(r *mail.RecipientOutcome) string {
 	switch y.by {
 	case "domain":
-		return strings.ToLower(r.Recipient.Address.Domain())
+		return idn.Key(r.Recipient.Address.Domain())
 	case "reply-class":
 		return y.classOf(&r.Outcome.Reply)
 	case "host":

@@ -53,6 +53,12 @@ func TestCount(t *testing.T) {
 			t.Errorf("%s: %s%v, want %s", c.query, text, got.Other, c.want)
 		}
 	}
+	b := serve(t, admintest.New(message(1, mail.AreaDeferred, "x@bücher.test", "ä@bücher.test", "u@xn--bcher-kva.test"), message(2, mail.AreaDeferred, "x@XN--bcher-kva.test", "j@Bücher.test")), admin.Config{})
+	for _, by := range []string{"domain", "sender-domain"} { // one domain, however it is written
+		if got := get[admin.Count](b, "GET", "/v1/counts?by="+by, ""); len(got.Groups) != 1 || got.Groups[0] != (admin.Group{Value: "xn--bcher-kva.test", Messages: 2, Recipients: 3}) {
+			t.Errorf("by %s: %+v", by, got.Groups)
+		}
+	}
 	if w := a.do("GET", "/v1/counts?by=size", ""); w.Code != 422 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/internal/near"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -75,7 +76,7 @@ func matchName(text string) func(transport, nexthop string) bool {
 	if text == "" {
 		return nil
 	}
-	if !strings.Contains(text, "*") {
+	if text = idn.Nexthop(text); !strings.Contains(text, "*") {
 		text = "*" + text + "*"
 	}
 	p := pattern{kind: matchGlob, parts: strings.Split(strings.ToLower(text), "*")}
@@ -184,7 +185,7 @@ func (s *Server) unknownDestination(ctx context.Context, name string) error {
 		query qmgr.DestinationQuery
 		pick  func([]mail.Origin) []mail.Origin
 	}{
-		{qmgr.DestinationQuery{Domain: strings.ToLower(name), Most: nearMax}, nil},
+		{qmgr.DestinationQuery{Domain: idn.Key(name), Most: nearMax}, nil},
 		{qmgr.DestinationQuery{Match: matchName(name), Most: nearMax}, nil},
 		{qmgr.DestinationQuery{Most: DestinationsMax}, func(known []mail.Origin) []mail.Origin { return alike(name, known) }},
 	}

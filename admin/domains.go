@@ -3,9 +3,9 @@ package admin
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -74,14 +74,14 @@ func (s *Server) taken(ctx context.Context) error {
 	}
 }
 
-// A domainSet is domains in lower case. One with a leading dot stands for the domain and its subdomains. An empty set
+// A domainSet is domains as idn.Key has them. One with a leading dot stands for the domain and its subdomains. An empty set
 // has every domain. Unlike the patterns of a filter it takes the same time however many domains it has.
 type domainSet map[string]bool
 
 func newDomainSet(domains ...string) domainSet {
 	set := make(domainSet, len(domains))
 	for _, d := range domains {
-		set[strings.ToLower(d)] = true
+		set[idn.Key(d)] = true
 	}
 	return set
 }
@@ -90,7 +90,7 @@ func (s domainSet) match(domain string) bool {
 	if len(s) == 0 {
 		return true
 	}
-	domain = strings.ToLower(domain)
+	domain = idn.Key(domain)
 	if s[domain] || s["."+domain] {
 		return true
 	}

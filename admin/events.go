@@ -66,6 +66,7 @@ func (f *EventFilter) parse() (func(*event.Event) bool, error) {
 			errs = append(errs, &fieldError{"status", clip(status), errors.New("there is no such status; there are " + strings.Join(eventStatuses, ", "))})
 		}
 	}
+	matchAddress := func(p patterns, address string) bool { return p.matchAddress(mail.Address(address)) }
 	var all []eventCondition
 	for _, c := range []struct {
 		name   string
@@ -82,9 +83,9 @@ func (f *EventFilter) parse() (func(*event.Event) bool, error) {
 		{"transport", f.Transport, parseGlob, []string{"transport"}, nil},
 		{"site", f.Site, parseSite, []string{"nexthop", "site"}, patterns.matchSite},
 		{"source", f.Source, parseGlob, []string{"source"}, nil},
-		{"sender", f.Sender, parseSender, []string{"from", "sender"}, nil},
-		{"recipient", f.Recipient, parseRecipient, []string{"to", "recipient"}, nil},
-		{"domain", f.Domain, parseDomain, []string{"to", "recipient"}, func(p patterns, address string) bool { return p.match(mail.Address(address).Domain()) }},
+		{"sender", f.Sender, parseSender, []string{"from", "sender"}, matchAddress},
+		{"recipient", f.Recipient, parseRecipient, []string{"to", "recipient"}, matchAddress},
+		{"domain", f.Domain, parseDomain, []string{"to", "recipient"}, func(p patterns, address string) bool { return p.matchDomain(mail.Address(address).Domain()) }},
 	} {
 		is, err := parsePatterns(c.name, c.texts, c.parse)
 		if err != nil {

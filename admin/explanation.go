@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -512,7 +513,7 @@ func (s *Server) whyDestination(ctx context.Context, name string) (Explanation, 
 		if !full || strings.HasPrefix(name, "[") {
 			transport, nexthop = "", name
 		}
-		if v := ofDestination(s.inForce(ctx), &Destination{Transport: transport, Nexthop: strings.ToLower(nexthop)}); v != nil { // its mail has left the core
+		if v := ofDestination(s.inForce(ctx), &Destination{Transport: transport, Nexthop: strings.ToLower(idn.Nexthop(nexthop))}); v != nil { // its mail has left the core
 			return Explanation{Subject: "destination " + name, Parts: []ExplanationPart{suspendedPart(name, suspensionReason(v))}}, nil
 		}
 		var unknown *huma.ErrorModel

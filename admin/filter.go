@@ -167,7 +167,7 @@ func (s *selector) envelope(m *Message) bool {
 	if s.larger > 0 && e.Size <= s.larger || s.smaller > 0 && e.Size >= s.smaller {
 		return false
 	}
-	return e.Arrived < s.before && (s.after == 0 || e.Arrived > s.after) && s.sender.match(string(e.Sender))
+	return e.Arrived < s.before && (s.after == 0 || e.Arrived > s.after) && s.sender.matchAddress(e.Sender)
 }
 
 // wantsRecipients reports whether recipients have to be read, given that the
@@ -181,7 +181,7 @@ func (s *selector) wantsRecipients(m *Message) bool {
 
 // match reports whether a recipient meets the conditions on recipients.
 func (s *selector) match(m *Message, r *mail.RecipientOutcome) bool {
-	if !s.recipient.match(string(r.Recipient.Address)) || !s.domain.match(r.Recipient.Address.Domain()) || !s.sites.match(r.Recipient.Address.Domain()) {
+	if !s.recipient.matchAddress(r.Recipient.Address) || !s.domain.matchDomain(r.Recipient.Address.Domain()) || !s.sites.match(r.Recipient.Address.Domain()) {
 		return false
 	}
 	if len(s.said) > 0 && !s.said.match(s.classify(r.Outcome.Reply)) {

@@ -169,6 +169,42 @@ func TestMatchDomain(t *testing.T) {
 	}
 }
 
+// A domain in another script is one domain, in whichever way it is asked for and written in an address.
+func TestDomainsInOtherScripts(t *testing.T) {
+	for _, c := range []struct {
+		parse     func(string) (pattern, error)
+		pattern   string
+		addresses string
+		want      bool
+	}{
+		{parseDomain, "bücher.test", "a@Bücher.test a@xn--bcher-kva.test ä@BU\u0308CHER.test", true}, {parseDomain, "XN--bcher-kva.test", "ä@bücher.test a@xn--bcher-kva.test", true},
+		{parseDomain, "bücher.test", "a@bucher.test a@x.bücher.test a@xn--bcher-kva.test.test", false},
+		{parseDomain, ".bücher.test", "a@x.xn--bcher-kva.test a@x.bücher.test a@xn--bcher-kva.test", true}, {parseDomain, ".xn--bcher-kva.test", "a@ä.bücher.test", true},
+		{parseDomain, "bü*.test", "a@xn--bcher-kva.test a@bücher.test", true}, {parseDomain, "xn--*.test", "a@bücher.test", true},
+		{parseDomain, "/^bü/", "a@xn--bcher-kva.test a@bücher.test", true}, {parseDomain, "/^xn--/", "a@bücher.test", true}, {parseDomain, "/^x/", "a@bucher.test", false},
+		{parseRecipient, "@bücher.test", "ä@xn--bcher-kva.test b@bücher.test", true}, {parseRecipient, "@xn--bcher-kva.test", "b@bücher.test", true},
+		{parseRecipient, "ä@bücher.test", "ä@xn--bcher-kva.test Ä@BÜCHER.test", true}, {parseRecipient, "ä@bücher.test", "a@xn--bcher-kva.test", false}, {parseRecipient, "a@xn--bcher-kva.test", "a@bücher.test", true},
+		{parseRecipient, "*@*bücher.test", "b@x.xn--bcher-kva.test", true}, {parseRecipient, "xn--bcher-kva@a.test", "bücher@a.test", false},
+	} {
+		one, err := parsePatterns("x", []string{c.pattern}, c.parse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range strings.Fields(c.addresses) {
+			got := one.matchDomain(mail.Address(a).Domain())
+			if strings.Contains(c.pattern, "@") {
+				got = one.matchAddress(mail.Address(a))
+			}
+			if got != c.want {
+				t.Errorf("%q matches %q: %v", c.pattern, a, !c.want)
+			}
+			if set := newDomainSet(c.pattern); !strings.ContainsAny(c.pattern, "@*/") && set.match(mail.Address(a).Domain()) != c.want {
+				t.Errorf("the set of %q has %q: %v", c.pattern, a, !c.want)
+			}
+		}
+	}
+}
+
 // A size at the limit is neither larger nor smaller, and a message whose size is unknown
 // meets no condition on it.
 func TestSizeConditions(t *testing.T) {

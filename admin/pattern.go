@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -24,6 +25,26 @@ func (p patterns) match(text string) bool {
 		}
 	}
 	return len(p) == 0
+}
+
+// matchDomain reports whether one of the ways of writing a domain matches: what is asked for with U-labels is found with A-labels,
+// and the reverse.
+func (p patterns) matchDomain(domain string) bool {
+	return p.matchSpellings("", domain)
+}
+
+// matchAddress is matchDomain for an address.
+func (p patterns) matchAddress(address mail.Address) bool {
+	domain := address.Domain()
+	return p.matchSpellings(string(address[:len(address)-len(domain)]), domain)
+}
+
+func (p patterns) matchSpellings(local, domain string) bool {
+	if p.match(local + domain) {
+		return true
+	}
+	ascii, unicode := idn.Others(domain)
+	return ascii != "" && (p.match(local+ascii) || p.match(local+unicode))
 }
 
 // parsePatterns reads the patterns of one condition. The error joins fieldErrors.
@@ -175,10 +196,13 @@ func parseAddress(text string) (pattern, error) {
 			return pattern{}, err
 		}
 		if !strings.Contains(text, "*") {
-			return pattern{kind: matchDomainOf, text: text[1:]}, nil
+			return pattern{kind: matchDomainOf, text: idn.Key(text[1:])}, nil
 		}
 	case !strings.ContainsAny(text, "@*") && strings.Contains(text, "."):
 		return pattern{}, fmt.Errorf("write an address, or @%s for the whole domain", text)
+	}
+	if at := strings.LastIndexByte(text, '@') + 1; at > 0 && !strings.Contains(text[at:], "*") {
+		text = text[:at] + idn.Key(text[at:])
 	}
 	return newGlob(text), nil // possibly an address without a domain, such as postmaster
 }
@@ -197,7 +221,10 @@ func parseDomain(text string) (pattern, error) {
 		return pattern{}, err
 	}
 	if subdomains {
-		return pattern{kind: matchSubdomains, text: strings.ToLower(name)}, nil
+		return pattern{kind: matchSubdomains, text: idn.Key(name)}, nil
+	}
+	if !strings.Contains(text, "*") {
+		text = idn.Key(text)
 	}
 	return newGlob(text), nil
 }

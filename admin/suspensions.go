@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
@@ -286,7 +287,7 @@ func (s *Server) unsaved(ctx context.Context, err error) error {
 // does. The transport, site or source of a message are only known by the reason for which it was put off.
 func (sum *Summary) suspendedBy(list []qmgr.SuspensionView, first mail.Address) *qmgr.SuspensionView {
 	named, _ := suspend.Named(sum.Reason)
-	domain := strings.ToLower(first.Domain())
+	domain := idn.Key(first.Domain())
 	return longest(list, func(v *qmgr.SuspensionView) bool {
 		switch {
 		case named != "" && named == v.Scope.String()+" "+v.Value:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -68,7 +69,7 @@ func (p patterns) matchHost(by string) bool {
 }
 
 // parseSite reads the pattern of a site.
-func parseSite(text string) (pattern, error) { return newGlob(bareSite(text)), nil }
+func parseSite(text string) (pattern, error) { return newGlob(bareSite(idn.Nexthop(text))), nil }
 
 // bareSite returns the name of a destination without the braces of a site or the brackets of a host.
 func bareSite(name string) string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/internal/wiretap"
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // A WiretapFilter selects connections to receivers. Conditions of different kinds must all be met, of those of one kind any.
@@ -79,7 +80,7 @@ func (f *VisitFilter) parse() (func(*wiretap.Visit) wiretap.Choice, error) {
 		switch {
 		case !listener.match(v.Client.Listener), !client.match(v.Client.Address):
 			return wiretap.Never
-		case len(sender) > 0 && (!v.Mail || !sender.match(v.Sender)), len(recipient) > 0 && (v.Recipient == "" || !recipient.match(v.Recipient)):
+		case len(sender) > 0 && (!v.Mail || !sender.matchAddress(mail.Address(v.Sender))), len(recipient) > 0 && (v.Recipient == "" || !recipient.matchAddress(mail.Address(v.Recipient))):
 			return wiretap.NotYet
 		}
 		return wiretap.Now

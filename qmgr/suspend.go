@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
@@ -38,7 +39,7 @@ func (w way) on(transport string) suspend.Way {
 func (q *Qmgr) suspensionOf(e *sched.Entry, to mail.Address) (s suspend.Suspension, is bool) {
 	d, nexthop := queueOf(e.Destination()), nexthopOf(e)
 	if e.Domain == "" && strings.HasPrefix(d.nexthop, "{") { // domains share transactions: it was the recipient's
-		nexthop = strings.ToLower(to.Domain())
+		nexthop = idn.Key(to.Domain())
 	}
 	return q.suspension(messageOf(e.Message), d.transport.Name, nexthop, d.way(), to)
 }
@@ -288,7 +289,7 @@ func (q *Qmgr) Known(scope measure.Scope, value string) bool {
 				return true
 			}
 			for e := range d.entries() {
-				if e.Domain == value || scope == measure.Domain && slices.ContainsFunc(e.Recipients, func(r mail.Recipient) bool { return strings.EqualFold(r.Address.Domain(), value) }) {
+				if e.Domain == value || scope == measure.Domain && slices.ContainsFunc(e.Recipients, func(r mail.Recipient) bool { return idn.Key(r.Address.Domain()) == value }) {
 					return true
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
@@ -90,19 +91,18 @@ func endless(until mail.Instant) mail.Instant {
 	return until
 }
 
-// Key returns the key of what an operator names.
+// Key returns the key of what an operator names. The ways of writing a domain have one key, which is that of its A-labels.
 func Key(s measure.Scope, value string) measure.Key {
-	switch s {
-	case measure.Site:
-		value = mail.FoldNexthop(value)
-	case measure.Domain:
-		value = strings.ToLower(value)
-	}
 	k := measure.OrderKey(s, value)
-	if s == measure.Destination {
-		k.Name = mail.FoldNexthop(k.Name)
-		k.Nexthop = k.Name
+	switch s {
+	case measure.Site, measure.Destination:
+		if k.Name = mail.FoldNexthop(k.Name); !strings.HasPrefix(k.Name, mail.SocketPrefix) {
+			k.Name = idn.Nexthop(k.Name)
+		}
+	case measure.Domain:
+		k.Name = idn.Key(k.Name)
 	}
+	k.Nexthop = k.Name
 	return k
 }
 
@@ -219,7 +219,27 @@ func (b *Book) Load(known []measure.Known, now mail.Instant) bool {
 			b.Again(now)
 		}
 	}
+	b.respell(taken, now)
 	return len(taken) > 0
+}
+
+// respell gives the suspensions that were taken the keys that they have now: an earlier version knew domains by the letters that the
+// operator had written. Of two that have one key now, that stays which lasts longer, but an order since the start comes first.
+func (b *Book) respell(taken []measure.Key, now mail.Instant) {
+	for _, k := range taken {
+		to := Key(k.Scope, k.Value())
+		if to == k || strings.EqualFold(to.Value(), k.Value()) { // a rule's may have upper-case letters
+			continue
+		}
+		o, other := b.orders.Get(k).Order, b.orders.Get(to).Order
+		b.put(k, measure.Order{})
+		switch {
+		case other.Until == 0, slices.Contains(taken, to) && o.Until > other.Until:
+			b.put(to, o)
+		case o.Until > other.Until:
+			b.Again(now)
+		}
+	}
 }
 
 // recount counts the orders.

@@ -2,8 +2,8 @@ package suspend
 
 import (
 	"slices"
-	"strings"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
 )
@@ -31,7 +31,7 @@ func (b *Book) Of(m *Mail) (s Suspension, is bool) {
 	b.consider(&s, measure.Site, m.Reach)
 	b.consider(&s, measure.Site, m.Nexthop)
 	if b.of[measure.Domain] > 0 {
-		b.consider(&s, measure.Domain, strings.ToLower(m.To.Domain()))
+		b.consider(&s, measure.Domain, idn.Key(m.To.Domain()))
 	}
 	b.consider(&s, measure.Class, m.Flow.Class)
 	b.consider(&s, measure.Tenant, m.Flow.Tenant)

@@ -270,6 +270,71 @@ func TestLoad(t *testing.T) {
 	again.Check(false, func(func(*Stay) bool) {})
 }
 
+// A domain in another script is one domain with U-labels and with A-labels, in an order and in a recipient's address.
+func TestDomainsInOtherScripts(t *testing.T) {
+	const uLabels, aLabels = "Bücher.test", "xn--bcher-kva.test"
+	for _, ordered := range []string{uLabels, aLabels} {
+		for scope, value := range map[measure.Scope]string{measure.Domain: ordered, measure.Site: ordered, measure.Destination: "smtp:" + ordered} {
+			b := New()
+			b.Order(Key(scope, value), measure.Order{By: "jo"}, time.Hour, start)
+			for _, domain := range []string{uLabels, aLabels} {
+				m := mailTo(domain)
+				m.Nexthop = aLabels // as every route has it
+				m.Name, m.Reach = aLabels, aLabels
+				if _, is := b.Of(m); !is {
+					t.Errorf("%v %s does not keep mail for %s", scope, value, domain)
+				}
+				if v := b.View(scope, strings.ReplaceAll(value, ordered, domain)); v.By != "jo" {
+					t.Errorf("%v %s is not shown as %s", scope, value, domain)
+				}
+			}
+		}
+	}
+	if k := Key(measure.Site, "unix:/Bücher"); k.Name != "unix:/Bücher" {
+		t.Errorf("a socket is named %q", k.Name)
+	}
+}
+
+// What an earlier version has saved under the letters that the operator wrote goes on, can be resumed, and leaves nothing
+// in the store that would come back.
+func TestLoadOtherSpelling(t *testing.T) {
+	as := func(value string, until mail.Instant) measure.Known {
+		return measure.Known{Key: measure.OrderKey(measure.Domain, value), Record: measure.Record{Order: measure.Order{By: value, Since: start, Until: until}}}
+	}
+	long, short := intake.MarkFrom(start.Add(2*time.Hour)), intake.MarkFrom(start.Add(time.Hour))
+	for _, c := range []struct {
+		saved   []measure.Known
+		ordered time.Duration // after the start, for the A-labels; 0: not
+		want    mail.Instant
+	}{
+		{[]measure.Known{as("bücher.test", long)}, 0, long},
+		{[]measure.Known{as("bücher.test", mail.Never)}, 0, mail.Never},
+		{[]measure.Known{as("bücher.test", long), as("xn--bcher-kva.test", short)}, 0, long},
+		{[]measure.Known{as("bücher.test", short), as("xn--bcher-kva.test", long)}, 0, long},
+		{[]measure.Known{as("bücher.test", long)}, time.Hour, short},
+	} {
+		b := New()
+		if c.ordered > 0 {
+			b.Order(Key(measure.Domain, "xn--bcher-kva.test"), measure.Order{}, c.ordered, start)
+		}
+		b.Load(c.saved, start)
+		if s, is := b.Of(mailTo("xn--bcher-kva.test")); !is || s.Until != c.want || len(b.All()) != 1 {
+			t.Errorf("%v: until %v, want %v; in force are %v", c.saved, s.Until, c.want, b.All())
+		}
+		b.Check(false, func(func(*Stay) bool) {})
+		if b.Revoke(Key(measure.Domain, "bücher.test"), measure.Order{}, start); len(b.All()) != 0 {
+			t.Errorf("%v is not resumed", c.saved)
+		}
+		store := map[measure.Key]bool{c.saved[0].Key: true}
+		for _, change := range b.Orders().Changed(nil, 10) {
+			store[change.Key] = !change.Gone
+		}
+		if store[c.saved[0].Key] {
+			t.Errorf("%v is still in the store", c.saved)
+		}
+	}
+}
+
 // Reasons that are not a suspension's are not taken for one.
 func TestNamed(t *testing.T) {
 	for why, want := range map[string]string{
