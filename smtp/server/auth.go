@@ -40,8 +40,8 @@ func (s *Session) usable() smtp.Mechanisms {
 }
 
 // conceal keeps what a client may have sent of a password out of the log: the argument of
-// AUTH, and what follows a refused AUTH and is no command. It reports whether there is
-// something to hide.
+// AUTH, also where AUTH is not the first word, and what follows a refused AUTH and is no command. It reports whether
+// nothing but the log needs the line.
 func (s *Session) conceal(v smtp.Verb) (hidden bool) {
 	first := bytes.TrimLeft(s.command, " \t")
 	switch {
@@ -49,12 +49,31 @@ func (s *Session) conceal(v smtp.Verb) (hidden bool) {
 		s.command = []byte("AUTH")
 		s.exchange.refused = true // until auth begins an exchange
 	case s.exchange.refused && v == smtp.VerbUnknown:
-		s.command = []byte("(after AUTH)")
+		s.command = []byte(afterAUTH)
 	default:
-		s.exchange.refused = false
-		return false
+		end := authEnd(s.command, v == smtp.VerbUnknown)
+		if s.exchange.refused = end > 0; !s.exchange.refused {
+			return false
+		}
+		s.command = []byte(string(s.command[:end]) + " " + Concealed)
+		return v == smtp.VerbUnknown // other commands have arguments that are used
 	}
 	return true
+}
+
+// afterAUTH is what the log has in place of a line that follows a refused AUTH and is no command.
+const afterAUTH = "(after AUTH)"
+
+// authEnd returns the end of AUTH in a line in which more follows: a space, or anything if the line is no command. It is 0 if there
+// is no such thing.
+func authEnd(line []byte, anything bool) int {
+	const word = "AUTH"
+	for end := len(word); end < len(line); end++ {
+		if (anything || line[end] <= ' ') && bytes.EqualFold(line[end-len(word):end], []byte(word)) {
+			return end
+		}
+	}
+	return 0
 }
 
 // auth begins an exchange. What is refused here is not decoded.

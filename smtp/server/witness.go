@@ -37,9 +37,9 @@ func (s *Session) testifyCommand(hidden bool, arg []byte) {
 	line := string(s.command)
 	switch {
 	case !hidden:
-	case line != "AUTH": // what follows a refused one
+	case line == afterAUTH:
 		line = Concealed
-	default:
+	case line == "AUTH":
 		name, _, more := bytes.Cut(arg, []byte(" "))
 		m := smtp.ParseMechanism(string(name))
 		if m != 0 {

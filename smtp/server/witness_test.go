@@ -55,6 +55,9 @@ func TestWitness(t *testing.T) {
 		{"AUTH that is refused", "AUTH\r\nAUTH X\r\nAUTH PLAIN x\r\nAUTHPLAIN x\r\nc2VjcmV0\r\nNOOP\r\nFOO\r\n", []string{
 			"< AUTH", "> 501 5.5.4 Syntax: AUTH mechanism", "< AUTH [hidden]", "> 504 5.5.4 Error: mechanism is not known", "< AUTH PLAIN [hidden]", "> 501 5.5.2 Error: the response is not base64",
 			"< AUTH [hidden]", "> 500 5.5.2 Error: command not recognized", "< [hidden]", "> 500 5.5.2 Error: command not recognized", "< NOOP", "> 250 2.0.0 Ok", "< FOO", "> 500 5.5.2 Error: command not recognized"}},
+		{"AUTH that is not the command", "X AUTH PLAIN AGEAc2VjcmV0\r\nc2VjcmV0\r\nNOOP\r\nX xauthplain secret\r\nRSET\r\nNOOP\tauth PLAIN secret\r\nNOOP auth\tPLAIN secret\r\nMAIL FROM:<a@a.example> AUTH=<>\r\nRCPT TO:<b@b.example> AUTH secret\r\n", []string{
+			"< X AUTH [hidden]", "> 500 5.5.2 Error: command not recognized", "< [hidden]", "> 500 5.5.2 Error: command not recognized", "< NOOP", "> 250 2.0.0 Ok", "< X xauth [hidden]", "> 500 5.5.2 Error: command not recognized", "< RSET", "> 250 2.0.0 Ok",
+			"< NOOP\tauth [hidden]", "> 500 5.5.2 Error: command not recognized", "< NOOP auth [hidden]", "> 250 2.0.0 Ok", "< MAIL FROM:<a@a.example> AUTH=<>", "> 250 2.1.0 Ok", "< RCPT TO:<b@b.example> AUTH [hidden]", "> 555 5.5.4 Parameter not recognized"}},
 		{"an overlong answer", "AUTH PLAIN\r\n" + strings.Repeat("x", 13000) + "\r\n", []string{"< AUTH PLAIN", "> 334 ", "< [hidden]", "> 500 5.5.6 Error: authentication exchange line is too long"}},
 	} {
 		cfg, peer := testConfig(), loopbackPeer()
