@@ -9,7 +9,7 @@ import (
 )
 
 // A guard is a model whose panics end the program as the key q does. Bubbletea catches panics, too, but then
-// closes the terminal and its reader from two goroutines at once (up to version 2.1): the terminal was restored twice, or not at all.
+// closes the terminal and its reader from two goroutines at once (version 2.0.9): the terminal was restored twice, or not at all.
 type guard struct {
 	tea.Model
 	quit func() // ends the program; not from within Update or View
