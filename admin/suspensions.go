@@ -167,6 +167,9 @@ func (s *Server) suspend(ctx context.Context, in *suspendInput) (*suspensionOutp
 	if scope == measure.Domain && (strings.ContainsAny(in.Body.Value, "@*") || strings.HasSuffix(in.Body.Value, ".")) {
 		return nil, unprocessable("body.value", clip(in.Body.Value), "a domain such as example.com is needed, without @ or *, and without a dot at its end; subdomains are domains of their own")
 	}
+	if why := impossible(scope, in.Body.Value); why != "" {
+		return nil, unprocessable("body.value", clip(in.Body.Value), why)
+	}
 	o := qmgr.Suspend{Scope: scope, Value: in.Body.Value, By: orderedBy(ctx), Reason: in.Body.Reason}
 	if in.Body.For != "" {
 		if o.For, err = ParseAge(in.Body.For); err != nil || o.For <= 0 {
@@ -202,6 +205,18 @@ func (s *Server) suspend(ctx context.Context, in *suspendInput) (*suspensionOutp
 		done.Warning = unknownText(scope, c.Is.Value)
 	}
 	return &suspensionOutput{done}, nil
+}
+
+// impossible returns what is allowed if a value is that of no mail; "" if it may be.
+func impossible(scope measure.Scope, value string) string {
+	literal := strings.HasPrefix(value, "[") && strings.HasSuffix(value, "]")
+	switch {
+	case scope == measure.Domain && !literal && checkDomain(value) != nil:
+		return "a domain such as example.com is needed, or an address such as [192.0.2.1]; a leading dot and /.../ have no meaning here: subdomains are domains of their own"
+	case scope == measure.Site && (strings.HasPrefix(value, "/") || strings.HasPrefix(value, ".") || strings.HasPrefix(value, "{") && !strings.Contains(value, "}") || strings.HasPrefix(value, "[") && !strings.Contains(value, "]")):
+		return "a site as \"queue destinations\" shows it is needed: example.com, [192.0.2.1]:25 or {mx1.example.net;mx2.example.net}"
+	}
+	return ""
 }
 
 // unknownText warns of a value that may be mistyped.

@@ -76,7 +76,7 @@ func addFilters(f *pflag.FlagSet, to *admin.Filter) {
 	f.StringArrayVar(&to.Site, "site", nil, "whose last attempt was for this `site`: a nexthop as in \"queue destinations\", or a host of a site; * stands for any text")
 	f.StringArrayVar(&to.Host, "host", nil, "whose last reply came from this `host`: its name or its address; * stands for any text, - for replies of this program")
 	f.StringArrayVar(&to.Source, "source", nil, "whose last attempt was from this `source`; * stands for any text, - for none")
-	f.StringArrayVar(&to.Error, "error", nil, "with this `text` or /RE2/ in the last reply or in the reason for a hold")
+	f.StringArrayVar(&to.Error, "error", nil, "with this `text`, in which * is a star, or /RE2/ in the last reply or in the reason for a hold")
 	f.StringArrayVar(&to.ReplyClass, "reply-class", nil, "with a last reply of this `class`, such as mailbox-full; * stands for any text")
 	f.BoolVar(&to.Damaged, "damaged", false, "only damaged messages; without --area, the area corrupt is included")
 	f.StringVar(&to.Older, "older", "", "older than this `time`, such as 30m, 4h or 5d")
