@@ -118,7 +118,7 @@ func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView
 		return q.remembered(t, nexthop)
 	}
 	d := all[0]
-	v := DestinationView{DestinationSummary: q.summary(q.position(all), all), Rate: d.rate.Uses(q.now),
+	v := DestinationView{DestinationSummary: q.summary(q.position(all), all), Rate: d.whole().rate.Uses(q.now),
 		TransportRate: t.rate.Uses(q.now), Ceiling: d.limits.window.Limit,
 		Tables: q.shapes.Lookup(d.nexthop, d.site.Best()).Names}
 	if d.site == nil {

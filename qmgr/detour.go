@@ -8,6 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // Mail whose fate at a host has been unknown several times (mail.Doubts) should go to other hosts of its
@@ -17,7 +18,9 @@ import (
 // preference are.
 //
 // A detour belongs to its main queue, which stays as long as the detour does. Measures of rules are those of
-// the main queue alone, and mail that would be put off because the main queue is dead gets no detour.
+// the main queue alone, and mail that would be put off because the main queue is dead gets no detour. What
+// a detour sends counts against its main queue's limits by time. It has one connection: what its main queue has learned
+// of the destination's concurrency was learned of other hosts.
 
 // detouring is what a queue has to do with detours.
 type detouring struct {
@@ -46,6 +49,9 @@ func (q *Qmgr) detour(main *queue, hosts []netip.AddrPort) *queue {
 	main.detours++
 	d := q.newQueue(main.transport, is)
 	d.main, d.avoided = main, hosts
+	q.shape(d, nil)
+	d.window = window.New(&d.limits.window)
+
 	return d
 }
 
@@ -86,9 +92,8 @@ func (d *queue) whole() *queue {
 	return d
 }
 
-// withDetours are a main queue's detours behind itself.
-func (d *queue) withDetours() []*queue {
-	all := []*queue{d}
+// ownDetours are the detours of a main queue.
+func (d *queue) ownDetours() (all []*queue) {
 	if d.detours > 0 {
 		for _, other := range d.transport.queues.Variants(d.name).All() {
 			if other.main == d {
@@ -98,6 +103,9 @@ func (d *queue) withDetours() []*queue {
 	}
 	return all
 }
+
+// withDetours are a main queue's detours behind itself.
+func (d *queue) withDetours() []*queue { return append([]*queue{d}, d.ownDetours()...) }
 
 // lastComes returns tiers in which the hosts that a detour avoids are behind all others.
 func (d *queue) lastComes(tiers [][]mail.Host) [][]mail.Host {
@@ -127,7 +135,7 @@ func (d *queue) lastComes(tiers [][]mail.Host) [][]mail.Host {
 
 // putOffDetours puts off what waits in the detours of a queue that rests.
 func (q *Qmgr) putOffDetours(main *queue) {
-	for _, d := range main.withDetours()[1:] {
+	for _, d := range main.ownDetours() {
 		d.pin()
 		q.putOffAll(d, TransportRetry, main.reason)
 		q.unpin(d)
@@ -138,7 +146,7 @@ func (q *Qmgr) putOffDetours(main *queue) {
 func (d *queue) checkDetour() {
 	assert.That((d.main == nil) == (d.avoids == "") && (d.main == nil) == (len(d.avoided) == 0) && d.avoids == detourKey(d.avoided), "%s:%s avoids %q, %v", d.transport.Name, d.nexthop, d.avoids, d.avoided)
 	if d.main == nil {
-		assert.That(len(d.withDetours()) == d.detours+1, "%s:%s has %d detours, counted %d", d.transport.Name, d.nexthop, len(d.withDetours())-1, d.detours)
+		assert.That(len(d.ownDetours()) == d.detours, "%s:%s has %d detours, counted %d", d.transport.Name, d.nexthop, len(d.ownDetours()), d.detours)
 		return
 	}
 	assert.That(d.transport.queues.Get(d.main.key()) == d.main && d.main.main == nil && d.main.site != nil, "the main queue of a detour of %s:%s is gone", d.transport.Name, d.nexthop)

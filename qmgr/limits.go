@@ -67,6 +67,11 @@ func (q *Qmgr) shape(d *queue, hosts []mail.Host) {
 		own.rate = low.Rates(own.rate)
 		d.limits = &own
 	}
+	if d.main != nil {
+		own := *d.limits
+		own.window.Initial, own.window.Limit, own.rate = 1, 1, rate.Limits{}
+		d.limits = &own
+	}
 	d.rate.Configure(d.limits.rate, q.now)
 	if d.site != nil {
 		d.site.Configure(d.limits.rateDelay > 0, d.limits.dials, q.now)
@@ -114,7 +119,7 @@ func (q *Qmgr) counted(e *sched.Entry) {
 	if t.rate.Limited() || t.spaced() {
 		q.paceTransport(t)
 	}
-	if d.rate.Limited() {
+	if d = d.whole(); d.rate.Limited() {
 		d.rate.TakeWithin(span, q.now)
 		q.pace(d)
 	}
@@ -142,15 +147,18 @@ func (d *queue) mayCall(now mail.Instant) bool {
 	return true
 }
 
-// pace has a destination wait if it has reached a limit by time.
+// pace has a destination wait if it has reached a limit by time, and its detours with it.
 func (q *Qmgr) pace(d *queue) {
-	ready, at := d.rate.Ready(q.now)
+	ready, at := d.whole().rate.Ready(q.now)
 	q.timers.Stop(&d.pace)
 	d.paused = !ready
 	if !ready {
 		q.timers.Start(&d.pace, at)
 	}
 	d.touch()
+	for _, detour := range d.ownDetours() {
+		q.pace(detour)
+	}
 }
 
 // paceTransport does so for all destinations of a transport.

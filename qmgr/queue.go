@@ -130,7 +130,7 @@ func (q *queue) dead() bool { return q.window.State() == window.Dead }
 func (q *queue) Dead() bool { return q.dead() }
 
 // Paced reports whether starts are limited by time.
-func (q *queue) Paced() bool { return q.rate.Limited() || q.spreading.Gap(q.Busy) > 0 }
+func (q *queue) Paced() bool { return q.whole().rate.Limited() || q.spreading.Gap(q.Busy) > 0 }
 
 // Starved has a connection asked for: nothing that waits can start.
 func (q *queue) Starved() {

@@ -23,7 +23,7 @@ func (q *Qmgr) unsourced(d *queue) WaitReason {
 	case d.window.State() == window.Suspended:
 		return WaitReason{Kind: WaitDestinationDelay, Until: d.timer.At(), Pause: d.limits.rateDelay}
 	case d.paused:
-		limit, at := d.rate.Binding(q.now)
+		limit, at := d.whole().rate.Binding(q.now)
 		return WaitReason{Kind: WaitDestinationRate, Until: at, Rate: limit}
 	case t.paused:
 		return q.transportRate(t)
