@@ -18,6 +18,12 @@ func TestBlockRules(t *testing.T) {
 	if n := len(c.EveryReplyRule()); n != 4 {
 		t.Errorf("%d rules apply by default, want those for blocks", n)
 	}
+	for n, want := range []int{1, 1, 2} {
+		c.Tenants = make([]Tenant, n)
+		if got := c.EveryReplyRule()[1].Tenants; got != want {
+			t.Errorf("with %d tenants, mail of %d has to be refused, want %d", n, got, want)
+		}
+	}
 	c.BlockReplyRules = false
 	if n := len(c.EveryReplyRule()); n != 0 {
 		t.Errorf("%d rules without those for blocks", n)

@@ -246,7 +246,6 @@ func TestParseReply(t *testing.T) {
 	}
 }
 
-// No text breaks what reads replies, and none takes more than its share of time.
 // A rule about a stage applies to replies to that command only, and says whose mail was refused if that matters.
 func TestStages(t *testing.T) {
 	book := New(nil, []Rule{
@@ -270,10 +269,14 @@ func TestStages(t *testing.T) {
 		{mail.StageUnknown, "a@b.test", "", ""},
 	} {
 		r := mail.DeliveryResult{Outcomes: []mail.Outcome{{Result: mail.Failed, Reply: *reply(t, "h[1]", "550 no"), Stage: c.stage}}}
-		book.Delivered(&mail.Delivery{Transport: "smtp", Envelope: mail.Envelope{Sender: c.sender}}, &r)
+		book.Delivered(&mail.Delivery{Transport: "smtp", Recipients: []mail.Recipient{{Address: "U@d.test"}},
+			Envelope: mail.Envelope{ID: 7, Sender: c.sender, Flow: mail.Flow{Tenant: "acme"}}}, &r)
 		m := r.Measure
 		if m == nil {
 			m = &mail.Measure{}
+		}
+		if want := c.stage == mail.StageRcpt; (m.Refused.Recipient == "u@d.test") != want || m.Rule == "mail" && (m.Refused.Tenant != "acme" || m.Refused.Message != 7) {
+			t.Errorf("%v of %q refused %+v", c.stage, c.sender, m.Refused)
 		}
 		if m.Rule != c.rule || m.Refused.Sender != c.domain || m.Rule != "" && m.Senders != 2 || m.InARow != (c.rule == "mail") {
 			t.Errorf("%v of %q: %+v", c.stage, c.sender, m)

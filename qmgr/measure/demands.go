@@ -74,8 +74,7 @@ func (d *Demands) Enough(m *mail.Measure, now mail.Instant) bool {
 	if !s.ofEnough(m) || s.times < m.Times {
 		return false
 	}
-	s.times = 0 // the next measure needs as many again
-	s.ends = now
+	s.ends = now // the next measure needs as many again
 	return true
 }
 

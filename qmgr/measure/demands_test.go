@@ -71,6 +71,22 @@ func TestParties(t *testing.T) {
 			}
 		}
 	}
+	// Where it does not matter whose mail is refused, one message that is tried again counts again.
+	var again Demands
+	for i, want := range []bool{false, true} {
+		m := mail.Measure{Rule: "r", Within: time.Hour, Times: 2, Refused: of(1, "a", "t", "r")}
+		if got := again.Enough(&m, at(0)); got != want {
+			t.Errorf("the same message, reply %d: %v", i+1, got)
+		}
+	}
+	// After a measure, the parties are counted anew.
+	again = Demands{}
+	for i, want := range []bool{false, true, false, true} {
+		m := mail.Measure{Rule: "r", Within: time.Hour, Times: 2, Senders: 2, Refused: of(mail.QueueID(i+1), string("ab"[i%2]), "t", "r")}
+		if got := again.Enough(&m, at(time.Duration(i)*time.Minute)); got != want {
+			t.Errorf("after a measure, reply %d: %v", i+1, got)
+		}
+	}
 	// More are wanted than are known: as many as are known are enough.
 	var d Demands
 	for i := range partiesMost {
@@ -112,6 +128,9 @@ func TestWith(t *testing.T) {
 	r, _ = r.WithRest(&mail.Measure{Rule: "long", Rest: time.Hour}, at(0))
 	if _, longer := r.WithRest(&mail.Measure{Rule: "short", Rest: time.Minute}, at(0)); longer || !r.Resting(at(time.Minute)) || r.Resting(at(time.Hour)) {
 		t.Errorf("a shorter rest: %+v", r)
+	}
+	if _, longer := r.WithRest(&mail.Measure{Rule: "as long", Rest: time.Hour}, at(0)); longer {
+		t.Error("a rest that ends at the same time takes the place of the first")
 	}
 	low := &mail.Measure{Rule: "low", For: time.Hour, Concurrency: 2, RateCount: 5, RatePer: time.Minute}
 	r, first := r.WithLowering(low, at(0))
