@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"golang.org/x/net/idna"
-
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
@@ -116,20 +115,9 @@ func quoted(p []byte) (n int) {
 // asciiDomain returns a domain in lower case, with labels in other scripts as A-labels;
 // "" if it is not the name of a domain.
 func asciiDomain(name string) string {
-	name = strings.TrimSuffix(name, ".")
-	for i := 0; i < len(name); i++ {
-		if name[i] >= 0x80 {
-			ascii, err := idna.Lookup.ToASCII(name)
-			if err != nil {
-				return ""
-			}
-			name = ascii
-			break
-		}
-	}
-	name = strings.ToLower(name)
-	if !smtp.ValidDomain(name) {
+	ascii, err := idn.ASCII(strings.TrimSuffix(name, "."))
+	if err != nil || !smtp.ValidDomain(ascii) {
 		return ""
 	}
-	return name
+	return ascii
 }

@@ -145,14 +145,7 @@ func (u *unreadable) LoadOrders(context.Context, int, func(mail.HostRecord)) err
 func TestMailWaitsForTheOrderOnDisk(t *testing.T) {
 	for _, how := range []error{nil, errors.New("no room")} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			w.deliver = putsOff
-			c := &guarded{cellar: &cellar{records: make(map[string][]byte)}, gate: make(chan error)}
-			d, err := driver.New(driver.Config{}, driver.Ports{Spool: w, Router: w, Reporter: w, Hosts: c, Agent: func(string) driver.Agent { return w }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			stop := run(t, d)
+			w, c, d, stop := withGate(t)
 			const orders = 2
 			answers := make(chan error, orders)
 			for _, domain := range []string{"a.test", "b.test"} {
@@ -190,14 +183,7 @@ func TestMailWaitsForTheOrderOnDisk(t *testing.T) {
 // A driver that stops while an order is being saved lets mail through that waits for it, once the save has ended.
 func TestStopWhileAnOrderIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.deliver = putsOff
-		c := &guarded{cellar: &cellar{records: make(map[string][]byte)}, gate: make(chan error)}
-		d, err := driver.New(driver.Config{}, driver.Ports{Spool: w, Router: w, Reporter: w, Hosts: c, Agent: func(string) driver.Agent { return w }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		stop := run(t, d)
+		w, c, d, stop := withGate(t)
 		answer := make(chan error, 1)
 		go func() {
 			_, err := d.Suspend(t.Context(), qmgr.Suspend{Scope: measure.Domain, Value: "a.test", By: "jo"})
@@ -215,6 +201,19 @@ func TestStopWhileAnOrderIsSaved(t *testing.T) {
 			t.Error("the order or the mail is not on disk")
 		}
 	})
+}
+
+// withGate starts a driver that puts mail off and saves orders when the gate says so.
+func withGate(t *testing.T) (*world, *guarded, *driver.Driver, func()) {
+	t.Helper()
+	w := newWorld()
+	w.deliver = putsOff
+	c := &guarded{cellar: &cellar{records: make(map[string][]byte)}, gate: make(chan error)}
+	d, err := driver.New(driver.Config{}, driver.Ports{Spool: w, Router: w, Reporter: w, Hosts: c, Agent: func(string) driver.Agent { return w }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, c, d, run(t, d)
 }
 
 // putsOff is an agent for TransportRetry, and others.

@@ -13,17 +13,26 @@ const replacement = '\ufffd'
 // prefix begins an A-label (RFC 5890 2.3.2.1).
 const prefix = "xn--"
 
+// ASCII returns a domain with A-labels and in lower case, so that all spellings of a name are equal (UTS 46, nontransitional). The error
+// says why a domain with other characters is no valid name; the others are not checked.
+func ASCII(domain string) (string, error) {
+	if isASCII(domain) {
+		return strings.ToLower(domain), nil
+	}
+	// The Lookup profile is the one that RFC 5891 5 prescribes before a DNS query.
+	return idna.Lookup.ToASCII(domain)
+}
+
 // Key returns the form in which domains are compared, which is that of the DNS: A-labels in lower case. What is no
 // valid name is only put in lower case.
 func Key(domain string) string {
-	switch {
-	case isASCII(domain):
+	if isASCII(domain) {
 		return strings.ToLower(domain)
-	case strings.ContainsRune(domain, replacement):
+	}
+	if strings.ContainsRune(domain, replacement) {
 		return lowerASCII(domain)
 	}
-	// The Lookup profile is the one that RFC 5891 5 prescribes before a DNS query.
-	ascii, err := idna.Lookup.ToASCII(domain)
+	ascii, err := ASCII(domain)
 	if err != nil {
 		return strings.ToLower(domain)
 	}

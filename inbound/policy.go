@@ -7,8 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"golang.org/x/net/idna"
-
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/internal/certificate"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
@@ -162,7 +161,7 @@ func (p *RelayPolicy) Recipient(client *Client, _, recipient mail.Address) mail.
 	if domain[0] == '[' {
 		return p.literal(trusted, recipient)
 	}
-	ascii, err := asciiDomain(domain)
+	ascii, err := idn.ASCII(domain)
 	if err != nil {
 		return refusal(recipient, 1, 2, "Bad domain name")
 	}
@@ -196,7 +195,7 @@ func newDomainSet(what string, domains []string) (domainSet, error) {
 	var complaints []error
 	for _, d := range domains {
 		name, below := strings.CutPrefix(d, ".")
-		ascii, err := asciiDomain(name)
+		ascii, err := idn.ASCII(name)
 		if err != nil || !smtp.ValidDomain(ascii) {
 			complaints = append(complaints, fmt.Errorf("%s %q is not a domain name", what, d))
 			continue
@@ -241,15 +240,4 @@ func refusal(recipient mail.Address, subject, detail uint16, text string) mail.R
 		Status: mail.Status{Class: 5, Subject: subject, Detail: detail},
 		Text:   "<" + string(recipient) + ">: " + text,
 	}
-}
-
-// asciiDomain returns the domain in lower case, U-labels as A-labels
-// (nontransitional, UTS 46), so that all spellings of a name compare equal.
-func asciiDomain(domain string) (string, error) {
-	for i := 0; i < len(domain); i++ {
-		if domain[i] >= 0x80 {
-			return idna.Lookup.ToASCII(domain)
-		}
-	}
-	return strings.ToLower(domain), nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/internal/glob"
 )
 
@@ -79,7 +80,7 @@ func (s *senderLogins) own(user, sender string) bool {
 func spellings(address string) []string {
 	address = strings.ToLower(address)
 	at := strings.LastIndexByte(address, '@') + 1
-	ascii, err := asciiDomain(address[at:])
+	ascii, err := idn.ASCII(address[at:])
 	if err != nil {
 		return []string{address}
 	}

@@ -45,15 +45,7 @@ func (l *relayed) settle() []string {
 	return l.tried
 }
 
-func (l *relayed) end(t *testing.T) {
-	t.Helper()
-	l.calm = true
-	for n := 0; l.step(); n++ {
-		if n > 1000 {
-			t.Fatal("the message's life has no end")
-		}
-	}
-}
+func (l *relayed) end(t *testing.T) { l.endBy(t, l.step) }
 
 // An order to send the recipients at one domain through a relay, at every moment of a message's life, and another order
 // while the first is under way: each recipient gets the mail once; the recipients of the order only from the relay once the order is

@@ -64,10 +64,13 @@ func (l *life) step() bool {
 	return true
 }
 
-func (l *life) end(t *testing.T) {
+func (l *life) end(t *testing.T) { l.endBy(t, l.step) }
+
+// endBy goes on to the end by steps of its caller's.
+func (l *life) endBy(t *testing.T, step func() bool) {
 	t.Helper()
 	l.calm = true
-	for n := 0; l.step(); n++ {
+	for n := 0; step(); n++ {
 		if n > 1000 {
 			t.Fatal("the message's life has no end")
 		}

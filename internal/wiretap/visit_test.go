@@ -1,8 +1,6 @@
 package wiretap
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,19 +8,9 @@ import (
 )
 
 // visited returns what a watcher of sessions has not read yet.
-func visited(t *testing.T, w *Watcher) (all []string) {
+func visited(t *testing.T, w *Watcher) []string {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	lines, _ := w.Next(ctx)
-	for _, l := range lines {
-		var r Record
-		if err := json.Unmarshal(l.JSON, &r); err != nil || r.Connection == 0 || r.Host != "192.0.2.1" || r.Time.IsZero() {
-			t.Fatalf("%s: %v", l.JSON, err)
-		}
-		all = append(all, r.Direction+" "+r.Text)
-	}
-	return all
+	return unread(t, w, stranger.Address)
 }
 
 var stranger = Client{Listener: "smtp", Address: "192.0.2.1"}

@@ -37,15 +37,21 @@ func play(t *testing.T, size, lines int, dialog string) string {
 	return strings.Join(seen(t, w)[1:], "\n") + "\n"
 }
 
-// seen returns what a watcher has not read yet.
-func seen(t *testing.T, w *Watcher) (all []string) {
+// seen returns what a watcher of connections has not read yet.
+func seen(t *testing.T, w *Watcher) []string {
+	t.Helper()
+	return unread(t, w, "mx[192.0.2.1]:25")
+}
+
+// unread returns what a watcher has not read yet, all of it with one host.
+func unread(t *testing.T, w *Watcher, host string) (all []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	lines, _ := w.Next(ctx)
 	for _, l := range lines {
 		var r Record
-		if err := json.Unmarshal(l.JSON, &r); err != nil || r.Connection == 0 || r.Host != "mx[192.0.2.1]:25" || r.Time.IsZero() {
+		if err := json.Unmarshal(l.JSON, &r); err != nil || r.Connection == 0 || r.Host != host || r.Time.IsZero() {
 			t.Fatalf("%s: %v", l.JSON, err)
 		}
 		all = append(all, r.Direction+" "+r.Text)
