@@ -15,8 +15,8 @@ type Delivery struct {
 	// transport in order to be deferred; zero otherwise. Logs name it, and Nexthop
 	// is the reason.
 	Origin Origin
-	// Said is the remote host's reply that caused that, unchanged except for a
-	// prefix of ours in Text; zero if no host caused it.
+	// Said is the reply that caused that, a remote host's if By is set, unchanged except for a
+	// prefix of ours in Text; zero if none did.
 	Said Reply
 	// Callout asks only whether the recipients would be accepted: there is no
 	// content, and the envelope has only the sender. An outcome of Delivered means

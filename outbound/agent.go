@@ -57,27 +57,28 @@ func (Discard) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
 // reason; it may begin with an enhanced code of class 5.
 type Error struct{}
 
-// Deliver fails every recipient with the nexthop's text.
+// Deliver fails every recipient with the nexthop's text. The reply that has led to it (mail.Delivery.Said) keeps its code and
+// status: a host's always, one of this program if it is permanent.
 func (Error) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
-	return verdict(d, mail.Failed, quote(d, reason(d.Nexthop, 550, mail.Status{Class: 5})))
+	ours := reason(d.Nexthop, 550, mail.Status{Class: 5})
+	if d.Said.By != "" || d.Said.Permanent() {
+		ours = d.Said
+	}
+	return verdict(d, mail.Failed, ours)
 }
 
 // Retry refuses all mail temporarily (Postfix's retry(8)). The nexthop is the
 // reason; it may begin with an enhanced code of class 4.
 type Retry struct{}
 
-// Deliver defers every recipient with the nexthop's text.
+// Deliver defers every recipient with the nexthop's text. As with Error, the reply that has led to it keeps its code and status,
+// one of this program if it is temporary.
 func (Retry) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
-	return verdict(d, mail.Deferred, quote(d, reason(d.Nexthop, 450, mail.Status{Class: 4})))
-}
-
-// quote returns the host's reply, with its own code and status, if that is the
-// reason.
-func quote(d mail.Delivery, ours mail.Reply) mail.Reply {
-	if d.Said.By == "" {
-		return ours
+	ours := reason(d.Nexthop, 450, mail.Status{Class: 4})
+	if d.Said.By != "" || d.Said.Temporary() {
+		ours = d.Said
 	}
-	return d.Said
+	return verdict(d, mail.Deferred, ours)
 }
 
 // reason converts a nexthop's text to a reply. A status of another class keeps its

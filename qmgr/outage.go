@@ -102,25 +102,26 @@ func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *q
 		return nil
 	}
 	text := replyText(why)
-	if q.cfg.AsPostfix || of == (mail.Origin{}) {
+	if q.cfg.AsPostfix {
 		return alive(q.queue(t, text, text, nil, ""))
 	}
 	if q.queues > reasonsWhole {
 		why.Text = mail.CutText(why.Text, texts.Short)
 		text = replyText(why)
 	}
-	name := of.Transport + ":" + of.Nexthop + " " + text
+	name := text
+	if of != (mail.Origin{}) {
+		name = of.Transport + ":" + of.Nexthop + " " + text
+	}
 	if of.Security != "" {
 		name += " " + of.Security
 	}
+	name += " " + strconv.Itoa(int(why.Code))
 	if why.By != "" {
-		name += " " + strconv.Itoa(int(why.Code)) + " " + why.By
+		name += " " + why.By
 	}
 	d := q.queue(t, name, text, nil, "")
-	d.instead = of
-	if why.By != "" {
-		d.said = why
-	}
+	d.instead, d.said = of, why
 	return alive(d)
 }
 

@@ -27,7 +27,7 @@ type queue struct {
 	identity
 	inOrder  directory.Link[queue]
 	instead  mail.Origin // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
-	said     mail.Reply  // instead: what the remote host said that led to it; zero if it was none
+	said     mail.Reply  // TransportRetry and TransportError: the reply that led to it; zero if it was routed there
 	outcomes [4]uint64   // recipients by mail.Result, since it came about
 	health
 	limits *limits // what holds for it

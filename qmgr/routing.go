@@ -240,8 +240,7 @@ func (q *Qmgr) bindToRetry(m *message, b *bound, why mail.Reply, of mail.Origin)
 }
 
 // replyText is how a reply is written as the nexthop of TransportRetry and
-// TransportError: its code, if it is not the ordinary one of the transport, is
-// lost; status and text are what counts. The error agent reads it back.
+// TransportError, without its code, which is in mail.Delivery.Said.
 func replyText(r mail.Reply) string {
 	if r.Status == (mail.Status{}) {
 		return r.Text

@@ -23,7 +23,7 @@ var status = mail.Status{Class: 4, Subject: 3, Detail: 2}
 // mail was deferred, by the reason for that, with its code and status or without; false if it was
 // for another reason.
 func Named(why string) (what string, is bool) {
-	if len(why) > 4 && why[0] == '4' && why[3] == ' ' { // the code, which depends on what has deferred it
+	if len(why) > 4 && why[0] == '4' && why[3] == ' ' { // the code; earlier versions changed it
 		why = why[4:]
 	}
 	why = strings.TrimPrefix(why, status.String()+" ")
