@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/posthaste-mta/posthaste/internal/ascii"
 )
 
 // A Finding is something about a record that its owner should know.
@@ -195,7 +197,7 @@ func parseTags(text string) (list tagList, err error) {
 // some forms of providers take literally.
 func isTagName(s string) bool {
 	for i := 0; i < len(s); i++ {
-		c := toLower(s[i])
+		c := ascii.LowerByte(s[i])
 		if letter := 'a' <= c && c <= 'z'; !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
 			return false
 		}

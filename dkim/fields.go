@@ -1,5 +1,7 @@
 package dkim
 
+import "github.com/posthaste-mta/posthaste/internal/ascii"
+
 // A sealing is whether a name is listed in the signature once more than there are fields
 // of this name, so that adding one on the way voids the signature (RFC 6376 8.15).
 type sealing uint8
@@ -77,16 +79,9 @@ func signedFieldOf(name []byte) int {
 // length.
 func equalLower(name string, lower []byte) bool {
 	for i, c := range lower {
-		if toLower(name[i]) != c {
+		if ascii.LowerByte(name[i]) != c {
 			return false
 		}
 	}
 	return true
-}
-
-func toLower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
 }

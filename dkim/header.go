@@ -3,6 +3,8 @@ package dkim
 import (
 	"bytes"
 	"hash"
+
+	"github.com/posthaste-mta/posthaste/internal/ascii"
 )
 
 // What a header keeps of one message. If a field is beyond these limits, none of its name
@@ -125,7 +127,7 @@ func (h *header) named(c byte) {
 	case len(h.name) == fieldNameMax:
 		h.long = true
 	default:
-		h.name = append(h.name, toLower(c))
+		h.name = append(h.name, ascii.LowerByte(c))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/ascii"
 	"github.com/posthaste-mta/posthaste/internal/mistakes"
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -186,7 +187,7 @@ func ValidSelector(s string) bool {
 			return false
 		}
 		for i := range len(label) {
-			if c := toLower(label[i]); (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			if c := ascii.LowerByte(label[i]); (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
 				return false
 			}
 		}

@@ -3,6 +3,7 @@ package flow
 import (
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/ascii"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -44,7 +45,7 @@ func senderOf(address mail.Address, dash bool) string {
 	if address == "" {
 		return null
 	}
-	text := lower(printable(string(address)))
+	text := ascii.Lower(printable(string(address)))
 	for { // each round makes the text shorter, or leaves fewer digits in it
 		next := reduce(text, dash)
 		if next == text {
@@ -65,7 +66,7 @@ func Domain(address mail.Address) string {
 	if domain == "" {
 		return Sender(address)
 	}
-	return bound(lower(printable(domain)), mail.FlowMax)
+	return bound(ascii.Lower(printable(domain)), mail.FlowMax)
 }
 
 // reduce resolves the outermost form of an address in lower case.

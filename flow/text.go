@@ -57,20 +57,3 @@ func fnv(text string) uint64 {
 	}
 	return h
 }
-
-// lower returns text with ASCII letters in lower case; it does not allocate if there
-// is nothing to do.
-func lower(text string) string {
-	for i := 0; i < len(text); i++ {
-		if c := text[i]; 'A' <= c && c <= 'Z' {
-			b := []byte(text)
-			for ; i < len(b); i++ {
-				if c := b[i]; 'A' <= c && c <= 'Z' {
-					b[i] = c | 0x20
-				}
-			}
-			return string(b)
-		}
-	}
-	return text
-}

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
+
+	"github.com/posthaste-mta/posthaste/internal/ascii"
 )
 
 // replacement is the decoding of octets that are not UTF-8. Package idna would encode it, and all such names would
@@ -30,13 +32,13 @@ func Key(domain string) string {
 		return strings.ToLower(domain)
 	}
 	if strings.ContainsRune(domain, replacement) {
-		return lowerASCII(domain)
+		return ascii.Lower(domain) // strings.ToLower would replace what is not UTF-8
 	}
-	ascii, err := ASCII(domain)
+	alabels, err := ASCII(domain)
 	if err != nil {
 		return strings.ToLower(domain)
 	}
-	return strings.TrimSuffix(ascii, ".") // an ideographic full stop at the end
+	return strings.TrimSuffix(alabels, ".") // an ideographic full stop at the end
 }
 
 // Others returns the forms of a domain with A-labels and with U-labels, in lower case, if it has labels in another script; "" and ""
@@ -70,17 +72,6 @@ func Nexthop(text string) string {
 		text = text[end+1:]
 	}
 	return b.String()
-}
-
-// lowerASCII returns octets that are not UTF-8 unchanged.
-func lowerASCII(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] += 'a' - 'A'
-		}
-	}
-	return string(b)
 }
 
 func isASCII(s string) bool {

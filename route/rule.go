@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/ascii"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -100,7 +101,7 @@ func parsePattern(text string) (Rule, *SyntaxError) {
 	if at < 0 {
 		return Rule{Pattern: PatternDomain, Key: domain}, nil
 	}
-	return Rule{Pattern: PatternAddress, Key: lower(text[:at]) + "@" + domain}, nil
+	return Rule{Pattern: PatternAddress, Key: ascii.Lower(text[:at]) + "@" + domain}, nil
 }
 
 // compile compiles an expression between slashes.
@@ -191,21 +192,4 @@ func isTransportName(s string) bool {
 		}
 	}
 	return true
-}
-
-// lower folds ASCII letters. Other letters of a local part are left alone,
-// since only the owner of its domain knows whether their case matters (RFC 6532 3.1).
-func lower(s string) string {
-	for i := 0; i < len(s); i++ {
-		if 'A' <= s[i] && s[i] <= 'Z' {
-			b := []byte(s)
-			for ; i < len(b); i++ {
-				if 'A' <= b[i] && b[i] <= 'Z' {
-					b[i] += 'a' - 'A'
-				}
-			}
-			return string(b)
-		}
-	}
-	return s
 }

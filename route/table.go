@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/ascii"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -155,7 +156,7 @@ func (t *Table) setHost(hostname string, postmaster mail.Address) error {
 			errs = append(errs, fmt.Errorf("postmaster: %w", flaw))
 		}
 	}
-	if t.master = mail.Address(lower(string(postmaster))); t.master.Domain() == "" && t.host != "" {
+	if t.master = mail.Address(ascii.Lower(string(postmaster))); t.master.Domain() == "" && t.host != "" {
 		t.master += mail.Address("@" + t.host)
 	}
 	return errors.Join(errs...)
@@ -285,7 +286,7 @@ func (p *patterns) match(a mail.Address, local, domain string) (r mail.Route, ok
 // addressKey returns the key of an address's rule, which is usually the address
 // itself.
 func addressKey(a mail.Address, local, domain string) string {
-	folded := lower(local)
+	folded := ascii.Lower(local)
 	if folded == local && string(a[min(len(local)+1, len(a)):]) == domain {
 		return string(a)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/ascii"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 )
@@ -206,18 +207,6 @@ var tagEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567")
 // change it on the way back.
 func tag(secret []byte, sender, recipient mail.Address) []byte {
 	h := hmac.New(sha256.New, secret)
-	h.Write([]byte("verp\x00" + lower(sender) + "\x00" + lower(recipient)))
+	h.Write([]byte("verp\x00" + ascii.Lower(string(sender)) + "\x00" + ascii.Lower(string(recipient))))
 	return tagEncoding.AppendEncode(nil, h.Sum(nil)[:tagLength*5/8])
-}
-
-// lower returns an address with ASCII letters in lower case; other characters have no case that
-// all programs agree on.
-func lower(a mail.Address) string {
-	b := []byte(a)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c | 0x20
-		}
-	}
-	return string(b)
 }

@@ -137,7 +137,7 @@ func TestDoubtsAgainstDefinition(t *testing.T) {
 
 // A receiver with a number of places, in rounds: each attempt fails at once if
 // there is no place, or by chance; otherwise it runs until it is the random one
-// that ends.
+// that ends. If a whole cohort fails by chance, the destination is dead for a round.
 type receiver struct {
 	w       Window
 	cfg     Config
@@ -151,6 +151,10 @@ type receiver struct {
 
 func (p *receiver) run(deliveries int) {
 	for range deliveries {
+		if p.w.State() == Dead && len(p.running) == 0 {
+			p.w.Revive(&p.cfg, 0)
+			continue
+		}
 		for p.w.State() == Ready && len(p.running) < p.w.Size() {
 			a := p.w.Begin(len(p.running) + 1)
 			if len(p.running) >= p.places || p.r.Float64() < p.chance {
@@ -161,7 +165,7 @@ func (p *receiver) run(deliveries int) {
 			p.running = append(p.running, a)
 		}
 		if len(p.running) == 0 {
-			return
+			continue
 		}
 		i := p.r.IntN(len(p.running))
 		a := p.running[i]
