@@ -69,7 +69,9 @@ type Outcome struct {
 	// Expired, with Failed, means that the recipient failed because of the
 	// message's age. Reply is then the last reply, unchanged, if there was one.
 	Expired bool
-	At      Instant
+	// Stage is where in the conversation Reply was given, for rules and the log. It is not stored.
+	Stage Stage
+	At    Instant
 	// Via is where the attempt went that deferred the recipient; zero if that is not known.
 	// The host of the core sets it, and the core and the spool keep it.
 	Via Via
@@ -79,8 +81,6 @@ type Outcome struct {
 	// Doubts are those of the recipient (Recipient.Doubts). With Unknown, the host of the core adds that attempt;
 	// where it sets none, the spool keeps what it has until the recipient is settled.
 	Doubts *Doubts
-	// Stage is where in the conversation Reply was given, for rules and the log. It is not stored.
-	Stage Stage
 }
 
 // A Via is a way that mail takes: a transport, the nexthop that it has there, and the source that it leaves

@@ -278,8 +278,10 @@ func (q *Qmgr) forget(m *message) {
 		q.paused = sched.Pause{}
 		q.endDelay(transportOf(p.Lane()))
 	}
-	id, place, again, f := m.ID, m.place, m.again, m.flow
+	if !m.again.Empty() {
+		q.orders.Wish(m.ID, m.place, m.again)
+	}
+	f := m.flow
 	q.stocks.giveMessage(m)
 	q.flows.Part(f)
-	q.orders.Wish(id, place, again)
 }

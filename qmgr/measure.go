@@ -230,7 +230,7 @@ func (q *Qmgr) deadFrom(t *transport, to way, s *source.State) bool {
 		q.measured.Get(measure.Key{Scope: measure.Queue, Transport: t.Name, Name: to.name, Nexthop: to.reach, Source: s.Name, Security: to.security}).Rest.Until > q.now
 }
 
-// endMeasures drops what has ended.
+// endMeasures drops what has ended; nothing before measured.Next.
 func (q *Qmgr) endMeasures() {
 	for k, was, ok := q.measured.End(q.now); ok; k, was, ok = q.measured.End(q.now) {
 		q.measureEnded(k, was, false)

@@ -157,8 +157,8 @@ func (m *message) answered(a answers) bool {
 
 // note stores an outcome until it can be made durable, and derives from it
 // what the end of the round needs to know.
-func (m *message) note(o mail.Outcome) {
-	m.outcomes = append(m.outcomes, o)
+func (m *message) note(o *mail.Outcome) {
+	m.outcomes = append(m.outcomes, *o)
 	m.owed = m.owed || o.Report != mail.ReportNone
 	m.settled = m.settled || o.Result.Settled()
 	switch o.Result {

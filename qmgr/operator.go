@@ -55,7 +55,8 @@ func (q *Qmgr) orderOne(id mail.QueueID, o orders.Order, reason string) {
 
 // fulfillAll carries out what was wished for messages that are at rest now.
 func (q *Qmgr) fulfillAll() {
-	for id, w, ok := q.orders.Next(); ok; id, w, ok = q.orders.Next() {
+	for q.orders.Wishes() > 0 {
+		id, w := q.orders.Next()
 		q.fulfill(id, w)
 	}
 }

@@ -158,6 +158,6 @@ func (q *Qmgr) deferNow(m *message, recipients []mail.Recipient, why mail.Reply)
 	m.deferring(why.Text)
 	for i := range recipients {
 		q.counts.Outcomes[mail.Deferred]++
-		q.noted(m, mail.Outcome{Index: recipients[i].Index, Result: mail.Deferred, Reply: why, At: q.now})
+		q.noted(m, &mail.Outcome{Index: recipients[i].Index, Result: mail.Deferred, Reply: why, At: q.now})
 	}
 }

@@ -180,7 +180,7 @@ func (q *Qmgr) noteOutcomes(m *message, e *sched.Entry, outcomes []mail.Outcome)
 			untried = append(untried, *r)
 			continue
 		case m.callout != nil:
-			q.noted(m, o)
+			q.noted(m, &o)
 			continue
 		case o.Result == mail.Failed:
 			o.Report = failureReport(m, r)
@@ -201,7 +201,7 @@ func (q *Qmgr) noteOutcomes(m *message, e *sched.Entry, outcomes []mail.Outcome)
 		if s := d.source; s != nil {
 			s.Today.Add(o.Result, q.now)
 		}
-		q.noted(m, o)
+		q.noted(m, &o)
 	}
 	return untried
 }
@@ -232,7 +232,7 @@ func (q *Qmgr) duplicate(id mail.QueueID, what string) {
 }
 
 // noted is message.note for outcomes whose texts are kept within bounds.
-func (q *Qmgr) noted(m *message, o mail.Outcome) {
+func (q *Qmgr) noted(m *message, o *mail.Outcome) {
 	o.Reply.Text = q.texts.Keep(o.Reply.Text)
 	m.note(o)
 }

@@ -144,11 +144,12 @@ func (q *Qmgr) bindEach(m *message, recipients []bound) []bound {
 // the reply. There is none if that is dead, too: then the recipient is deferred.
 func (q *Qmgr) bind(m *message, b *bound) {
 	to := b.route
-	if suspend.IsReason(to.Reply.Text) {
+	switch {
+	case to.Reply.IsZero():
+	case suspend.IsReason(to.Reply.Text):
 		q.bindSuspended(m, b, to.Reply, originOf(to))
 		return
-	}
-	if !to.Reply.IsZero() && !to.Reply.Permanent() {
+	case !to.Reply.Permanent():
 		q.bindToRetry(m, b, to.Reply, originOf(to))
 		return
 	}

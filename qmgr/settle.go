@@ -82,6 +82,9 @@ func (q *Qmgr) settleResting(id mail.QueueID, s orders.Settling) {
 // those of deliveries, which stand. It is not a failure of the message: one from the
 // null sender is not held because of it.
 func (q *Qmgr) noteSettled(m *message) {
+	if m.settling.Empty() && !m.settling.Last {
+		return // as nearly always
+	}
 	if m.settling.Last && m.order != orders.Hold && m.again.Order == orders.None {
 		m.again.Order, m.again.Retry = orders.Release, true // as in settleResting
 	}

@@ -209,7 +209,7 @@ func (q *Qmgr) scanResumed() {
 		q.suspended.Begin(q.now)
 		q.admission.BeginResume(q.now)
 	}
-	if !q.admission.UnderWay(ScanResume) {
+	if q.suspended.Remembered() && !q.admission.UnderWay(ScanResume) {
 		q.suspended.Over()
 	}
 }

@@ -40,8 +40,13 @@ func (q *Qmgr) runTimers() {
 		q.relieveLookups()
 	}
 	q.tryAddresses()
-	q.endMeasures()
-	q.tellSuspensions(q.suspended.End(q.now)...)
+	// Keys and records are large, and each Step comes here: asking first saves a twelfth of the instructions of a message.
+	if q.measured.Next() <= q.now {
+		q.endMeasures()
+	}
+	if q.suspended.Next() <= q.now {
+		q.tellSuspensions(q.suspended.End(q.now)...)
+	}
 	// A timer that ends may start others, for later. One that started anew for now
 	// would end for ever.
 	most := 2*q.timers.Len() + 16

@@ -129,7 +129,7 @@ func (q *Qmgr) answerCallout(m *message, transport string, why mail.Reply) {
 	if transport == TransportError {
 		o.Result = mail.Failed
 	}
-	q.noted(m, o)
+	q.noted(m, &o)
 }
 
 // endCallouts takes the slots of call-outs that have kept them long enough, and gives up

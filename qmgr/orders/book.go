@@ -109,14 +109,11 @@ func (b *Book) Wish(id mail.QueueID, at mail.Place, w Wish) {
 // Wishes returns the number of messages for which something is wished now.
 func (b *Book) Wishes() int { return len(b.wishes) }
 
-// Next takes the first of them, and returns what is wished for it; false if there is none.
-func (b *Book) Next() (id mail.QueueID, w Wish, ok bool) {
-	if len(b.wishes) == 0 {
-		return 0, Wish{}, false
-	}
+// Next takes the first of them, of which there is one, and returns what is wished for it.
+func (b *Book) Next() (id mail.QueueID, w Wish) {
 	first := b.wishes[0]
 	b.wishes = b.wishes[1:]
-	return first.id, first.Wish, true
+	return first.id, first.Wish
 }
 
 // Choose has some recipients of a message tried when it is opened, and reports whether it was named for that before.

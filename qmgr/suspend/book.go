@@ -190,7 +190,7 @@ func (b *Book) Leave(has func(rule string) bool, now mail.Instant) (all []Notice
 	return all
 }
 
-// End ends those whose time is over. The mail that they kept is due now.
+// End ends those whose time is over; none before Next. The mail that they kept is due now.
 func (b *Book) End(now mail.Instant) (all []Notice) {
 	for k, was, ok := b.orders.End(now); ok; k, was, ok = b.orders.End(now) {
 		b.ended++

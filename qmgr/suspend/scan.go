@@ -43,10 +43,13 @@ func (b *Book) WakeAt() mail.Instant {
 // Begin notes that a scan begins.
 func (b *Book) Begin(now mail.Instant) { b.wanted, b.next = false, now.Add(pause) }
 
+// Remembered reports whether there is the record that says that mail has to be found, or may have to.
+func (b *Book) Remembered() bool { return b.of[measure.Resumed] > 0 }
+
 // Over notes that no scan is under way. When none is wanted either, and what scans have found has left the core, none need
 // be made after a restart.
 func (b *Book) Over() {
-	if b.of[measure.Resumed] > 0 && !b.wanted && b.inCore == 0 {
+	if b.Remembered() && !b.wanted && b.inCore == 0 {
 		b.put(resumed, measure.Order{})
 	}
 }
@@ -102,7 +105,7 @@ func (b *Book) Leaves(s *Stay, to mail.Place, now mail.Instant) {
 	}
 	if s.kept && s.ended != b.ended && to.Area == mail.AreaDeferred && to.Due > now {
 		b.wanted = true
-		if b.of[measure.Resumed] == 0 {
+		if !b.Remembered() {
 			b.put(resumed, measure.Order{Since: now, Until: mail.Never})
 		}
 	}
