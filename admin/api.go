@@ -257,7 +257,7 @@ type Status struct {
 	// kind damaged stays until the file that it names is removed.
 	Connections ConnectionsStatus `json:"connections"`
 	Intake      *IntakeStatus     `json:"intake,omitempty"`
-	Suspensions []Suspension      `json:"suspensions,omitempty" doc:"What operators have suspended."`
+	Suspensions *SuspensionCounts `json:"suspensions,omitempty" doc:"What operators and rules on replies have suspended; absent if nothing is."`
 	Alarms      []Alarm           `json:"alarms,omitempty" doc:"Conditions that need an operator's attention."`
 }
 

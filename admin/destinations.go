@@ -58,7 +58,7 @@ func (s *Server) destinations(ctx context.Context, in *destinationsInput) (*dest
 		d.Suspended = ofDestination(suspended, &d)
 		page.Destinations = append(page.Destinations, d)
 	}
-	page.Suspensions = suspensionsOf(suspended, nil)
+	page.Suspensions = countSuspensions(suspended, nil)
 	if n := len(list.Destinations); list.More && n > 0 {
 		page.Next = placeText(list.Destinations[n-1].Place())
 	}

@@ -49,11 +49,11 @@ type Failure struct {
 
 // A DestinationPage is a part of a list of destinations.
 type DestinationPage struct {
-	Destinations []Destination  `json:"destinations" doc:"Those with the most waiting first."`
-	Matched      int            `json:"matched" doc:"Number of matching destinations in any state, on all pages."`
-	States       map[string]int `json:"states" doc:"Number of these by state."`
-	Suspensions  []Suspension   `json:"suspensions,omitempty" doc:"All that operators and rules on replies have suspended, also what has no destination here."`
-	Next         string         `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
+	Destinations []Destination     `json:"destinations" doc:"Those with the most waiting first."`
+	Matched      int               `json:"matched" doc:"Number of matching destinations in any state, on all pages."`
+	States       map[string]int    `json:"states" doc:"Number of these by state."`
+	Suspensions  *SuspensionCounts `json:"suspensions,omitempty" doc:"What operators and rules on replies have suspended, also what has no destination here; absent if nothing is."`
+	Next         string            `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
 }
 
 // A DestinationDetail is the full state of one destination.

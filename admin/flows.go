@@ -18,7 +18,7 @@ type FlowPage struct {
 	Matched int    `json:"matched" doc:"Number of flows that match, including those that are not in the answer."`
 	Flows   []Flow `json:"flows" doc:"Those with the most waiting first."`
 	// Suspensions are those of classes and tenants.
-	Suspensions []Suspension `json:"suspensions,omitempty" doc:"The classes and tenants that operators have suspended."`
+	Suspensions *SuspensionCounts `json:"suspensions,omitempty" doc:"The classes and tenants that operators have suspended; absent if there are none."`
 }
 
 // A Flow is what the core has of one flow.
@@ -92,7 +92,7 @@ func (s *Server) flows(ctx context.Context, in *flowsInput) (*flowsOutput, error
 		f.Suspended = ofFlow(suspended, &f)
 		page.Flows = append(page.Flows, f)
 	}
-	page.Suspensions = suspensionsOf(suspended, func(v *qmgr.SuspensionView) bool { return v.Scope == measure.Class || v.Scope == measure.Tenant })
+	page.Suspensions = countSuspensions(suspended, func(v *qmgr.SuspensionView) bool { return v.Scope == measure.Class || v.Scope == measure.Tenant })
 	return &flowsOutput{page}, nil
 }
 

@@ -311,6 +311,7 @@ func (s *Server) register() {
 	huma.Register(s.api, operation("reload", http.MethodPost, "/v1/configuration/reload", "Put the configuration file into force",
 		"The answer comes when that is done, or could not be: then the old configuration stays in force as a whole."), s.reload)
 	huma.Register(s.api, operation("suspensions", http.MethodGet, "/v1/suspensions", "What operators and rules on replies have suspended"), s.suspensions)
+	huma.Register(s.api, operation("suspension", http.MethodGet, "/v1/suspensions/{id}", "One suspension"), s.suspension)
 	huma.Register(s.api, operation("suspend", http.MethodPost, "/v1/suspensions", "Suspend a site, domain, destination, transport, source, tenant or class",
 		"No delivery starts for it until the time is over or it is resumed; deliveries under way go on. The order is on disk when it is answered."), s.suspend)
 	huma.Register(s.api, operation("resume", http.MethodPost, "/v1/suspensions/resume", "End a suspension",
@@ -340,7 +341,7 @@ func operation(id, method, path, summary string, description ...string) huma.Ope
 	if path == "/v1/suspensions" && method == http.MethodPost {
 		o.Errors = append(o.Errors, http.StatusConflict)
 	}
-	if path == "/v1/suspensions/resume" || path == "/v1/destinations/{name}" || path == "/v1/sources/{name}/warmup" {
+	if path == "/v1/suspensions/resume" || path == "/v1/suspensions/{id}" || path == "/v1/destinations/{name}" || path == "/v1/sources/{name}/warmup" {
 		o.Errors = append(o.Errors, http.StatusNotFound)
 	}
 	if path == "/v1/messages/{id}" || path == "/v1/messages/{id}/content" {

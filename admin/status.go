@@ -37,7 +37,7 @@ func (s *Server) status(ctx context.Context, in *statusInput) (*statusOutput, er
 	return &statusOutput{Status{
 		Intake:  intake,
 		Version: s.cfg.Version, Now: time.Now().UTC(), Core: coreStatus(&view), Transports: transportStatus(&view),
-		Spool: spoolStatus(&counts), Connections: connectionsStatus(&view), Alarms: all, Suspensions: suspensionsOf(s.inForce(ctx), nil),
+		Spool: spoolStatus(&counts), Connections: connectionsStatus(&view), Alarms: all, Suspensions: countSuspensions(s.inForce(ctx), nil),
 	}}, nil
 }
 

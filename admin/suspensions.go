@@ -41,6 +41,7 @@ type SuspensionChange struct {
 
 // A Suspension is in force: no delivery starts for what it names.
 type Suspension struct {
+	ID     string     `json:"id" example:"3f2a90c1d4e5b607" doc:"It follows from scope and value."`
 	Scope  string     `json:"scope" enum:"site,domain,destination,transport,source,tenant,class" doc:"What value is: site: the nexthop of mail, or the MX hosts {a,b;c} that several domains share; domain: the domain of recipients; destination: what a transport has for a site, as TRANSPORT:SITE for all sources, or TRANSPORT:SITE from SOURCE; transport; source: an address that mail leaves from, by its name; tenant; class."`
 	Value  string     `json:"value"`
 	By     string     `json:"by" doc:"The operator, or the word rule and the name of a rule on replies."`
@@ -51,11 +52,15 @@ type Suspension struct {
 }
 
 func suspensionOf(v *qmgr.SuspensionView) Suspension {
-	s := Suspension{Scope: v.Scope.String(), Value: v.Value, By: v.By, Rule: v.Rule, Reason: v.Reason, Since: wall(v.Since), Until: wallOrNil(v.Until)}
-	if s.Rule != "" {
-		s.By = "rule " + s.Rule
+	return Suspension{ID: suspensionID(v.Scope, v.Value), Scope: v.Scope.String(), Value: v.Value, By: orderedByText(v), Rule: v.Rule, Reason: v.Reason, Since: wall(v.Since), Until: wallOrNil(v.Until)}
+}
+
+// orderedByText returns the operator, or the rule.
+func orderedByText(v *qmgr.SuspensionView) string {
+	if v.Rule != "" {
+		return "rule " + v.Rule
 	}
-	return s
+	return v.By
 }
 
 // Resume returns the command that ends the suspension.
@@ -85,11 +90,6 @@ func (s *Suspension) Text() string {
 // ReasonLine returns the reason on one line, in which " / " stands for the end of a line of a reply.
 func (s *Suspension) ReasonLine() string { return strings.ReplaceAll(s.Reason, "\n", " / ") }
 
-// A SuspensionPage is the suspensions in force.
-type SuspensionPage struct {
-	Suspensions []Suspension `json:"suspensions" doc:"By scope and value."`
-}
-
 // A SuspendOrder suspends something. One that is suspended already is so for the new time and reason.
 type SuspendOrder struct {
 	Scope  string `json:"scope" enum:"site,domain,destination,transport,source,tenant,class"`
@@ -112,32 +112,8 @@ type SuspensionOrdered struct {
 	Warning    string      `json:"warning,omitempty" doc:"Why the value may be mistyped."`
 }
 
-type suspensionsOutput struct{ Body SuspensionPage }
-
 // errNoSuspender means that the program that runs the API has no suspensions.
 var errNoSuspender = huma.Error501NotImplemented("suspensions are not available here")
-
-func (s *Server) suspensions(ctx context.Context, _ *struct{}) (*suspensionsOutput, error) {
-	if s.cfg.Suspender == nil {
-		return nil, errNoSuspender
-	}
-	list, err := ask(ctx, s.cfg.Suspender.Suspensions)
-	if err != nil {
-		return nil, s.problem(ctx, err)
-	}
-	return &suspensionsOutput{SuspensionPage{suspensionsOf(list, nil)}}, nil
-}
-
-// suspensionsOf converts those that are picked; nil picks all.
-func suspensionsOf(list []qmgr.SuspensionView, pick func(*qmgr.SuspensionView) bool) []Suspension {
-	all := []Suspension{}
-	for i := range list {
-		if pick == nil || pick(&list[i]) {
-			all = append(all, suspensionOf(&list[i]))
-		}
-	}
-	return all
-}
 
 // inForce returns the suspensions for an answer about something else, which is given without them if the
 // core does not answer.

@@ -233,10 +233,38 @@ func (c *Client) Warmup(ctx context.Context, source string, o admin.WarmupOrder)
 	return s, c.post(ctx, "/v1/sources/"+url.PathEscape(source)+"/warmup", o, &s)
 }
 
-// Suspensions returns what operators have suspended.
-func (c *Client) Suspensions(ctx context.Context) (admin.SuspensionPage, error) {
-	var page admin.SuspensionPage
-	return page, c.get(ctx, "/v1/suspensions", nil, &page)
+// Suspensions calls visit for each suspension that matches, at most limit unless that is 0. It returns the last page without its
+// suspensions.
+func (c *Client) Suspensions(ctx context.Context, of admin.SuspensionFilter, limit int, visit func(*admin.Suspension) error) (admin.SuspensionPage, error) {
+	values := url.Values{}
+	addLists(values, map[string][]string{"scope": of.Scope, "value": of.Value, "by": of.By, "rule": of.Rule, "reason": of.Reason})
+	for left := limit; ; {
+		values.Set("limit", pageSize(left, suspensionsAtOnce))
+		var page admin.SuspensionPage
+		if err := c.get(ctx, "/v1/suspensions", values, &page); err != nil {
+			return page, err
+		}
+		for i := range page.Suspensions {
+			if err := visit(&page.Suspensions[i]); err != nil {
+				return page, err
+			}
+		}
+		left -= len(page.Suspensions)
+		page.Suspensions = nil
+		if page.Next == "" || limit > 0 && left <= 0 {
+			return page, nil
+		}
+		values.Set("cursor", page.Next)
+	}
+}
+
+// suspensionsAtOnce is the number of suspensions on a page, each of which may have a reply of 4 KB.
+const suspensionsAtOnce = 200
+
+// Suspension returns the suspension with an ID.
+func (c *Client) Suspension(ctx context.Context, id string) (admin.Suspension, error) {
+	var s admin.Suspension
+	return s, c.get(ctx, "/v1/suspensions/"+url.PathEscape(id), nil, &s)
 }
 
 // Suspend suspends something. When it returns nil, the order is in force and on disk.

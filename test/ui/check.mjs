@@ -130,6 +130,14 @@ async function figures(browser, rig) {
   const text = await page.locator("main").innerText();
   for (const want of [detail.sender, detail.all_recipients[0].address, detail.all_recipients[0].reply, "backoff"]) assert.ok(text.includes(want), `the message page lacks ${want}:\n${text}`);
   assert.ok(detail.history.length > 0);
+  await page.route("**/v1/messages/" + m.queue_id + "?*", async (route) => {
+    const answer = await route.fetch();
+    const json = await answer.json();
+    json.all_recipients[0].doubtful = [{ host: "192.0.2.9:25", times: 2 }];
+    return route.fulfill({ response: answer, json });
+  });
+  await soon("an attempt whose result is unknown", async () => assert.match(await page.locator("main").innerText(), /192\.0\.2\.9:25 may have the message: no reply to its content, 2 times/));
+  await page.unroute("**/v1/messages/" + m.queue_id + "?*");
   for (const a of detail.history) assert.ok((await page.locator(".timeline").innerText()).includes(`attempt ${a.number}: ${a.result}: ${a.recipient} at ${a.host}, after ${a.stage}`), "an attempt is not in the timeline");
   await page.getByRole("button", { name: "Show the header" }).click();
   await page.locator("pre", { hasText: "Subject: Your ticket" }).waitFor();
@@ -218,6 +226,26 @@ async function keyboard(browser, rig) {
   await context.close();
 }
 
+// folded checks that the long reply of a message does not make its page long, and is shown in full by keyboard, also when
+// the figures change.
+async function folded(page, message) {
+  const height = await page.evaluate(() => document.documentElement.scrollHeight);
+  const all = page.locator("td details.long");
+  const end = all.getByText(END);
+  assert.equal(await end.isVisible(), false, "a long reply is not folded");
+  await all.locator("summary").focus();
+  await page.keyboard.press("Enter");
+  await end.waitFor();
+  assert.ok(await page.evaluate(() => document.documentElement.scrollHeight) > height, "unfolding shows nothing");
+  await page.waitForResponse((r) => r.url().includes("/v1/messages/" + message.queue_id));
+  await page.waitForTimeout(300);
+  assert.equal(await end.isVisible(), true, "the page folds a reply that a person reads");
+  assert.equal(await all.getByText("Show less").isVisible(), true);
+  await page.keyboard.press("Enter");
+  await end.waitFor({ state: "hidden" });
+  assert.ok(height < 5000, `the page of a message with a long reply is ${height} pixels high`);
+}
+
 // hostile shows all pages with texts that strangers may have written in place of all that the API says, and the message of a
 // sender and a receiver that do write such.
 async function hostile(browser, rig, width) {
@@ -232,6 +260,7 @@ async function hostile(browser, rig, width) {
   await open(page, rig.address, "messages/" + real.queue_id, real.queue_id);
   await page.getByText("window.ran").first().waitFor();
   await look("a hostile message");
+  await folded(page, real);
   await page.screenshot({ path: path.join(shots, `hostile-message-${width}.png`), fullPage: true });
   const { messages: [m] } = await rig.ask("/v1/messages?domain=fabrikam.example&limit=1");
   for (let shift = 0; shift < TEXTS.length; shift += 3) { // so that each place has several of them

@@ -33,6 +33,18 @@ export function table(caption, columns, rows, key) {
 
 const classOf = (c) => [c.num && "num", c.hide && "hide", c.wide && "wide"].filter(Boolean).join(" ") || undefined;
 
+// words shows what somebody has said: if it is long, its beginning, and all of it on demand. make makes the element of the text.
+const LONG = 280;
+export function words(text, make = (t) => h("q", null, t)) {
+  if (!text) return null;
+  if (text.length <= LONG) return make(text);
+  const start = Array.from(text.slice(0, LONG)).slice(0, LONG - 80).join("");
+  return h("details", { class: "long" },
+    h("summary", { onclick: (e) => { e.currentTarget.parentNode.dataset.mine = "1"; } }, h("span", { class: "start" }, start + " …"), h("span", { class: "all" }, `Show all ${count(text.length)} characters`), h("span", { class: "less" }, "Show less")),
+    make(text));
+}
+export const said = (text) => words(text, (t) => h("span", { class: "said" }, t));
+
 export const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, v]) => v !== undefined && v !== null && v !== "" && v !== false).map(([k, v]) => [h("dt", null, k), h("dd", null, v)]));
 
 export const siteLink = (name, text) => h("a", { href: "#/sites/" + encodeURIComponent(name) }, text ?? name);

@@ -4,7 +4,7 @@ import { bars, line, meter } from "./chart.js";
 import { h } from "./dom.js";
 import { age, brief, clock, count, moment, plural, sender, span, wait } from "./format.js";
 import { suspend } from "./order.js";
-import { badge, card, empty, facts, figure, flowName, messageLink, siteName, table } from "./parts.js";
+import { badge, card, empty, facts, figure, flowName, messageLink, said, siteName, table, words } from "./parts.js";
 
 // The bounds of qshape, in minutes.
 const AGES = [5, 10, 20, 40, 80, 160, 320, 640, 1280];
@@ -39,13 +39,13 @@ export default {
     return [
       h("div", { class: "actions" }, h("span", { class: "sub" }, "transport ", h("a", { href: "#/transports/" + name.split(":")[0] }, name.split(":")[0])), d && badge(d.suspended ? "suspended" : d.state),
         ctx.operates && h("button", { type: "button", onclick: () => suspend(ctx, "site", { site: name.slice(name.indexOf(":") + 1), destination: name, transport: name.slice(0, name.indexOf(":")) }) }, "Suspend …")),
-      d?.reason && h("div", { class: "banner" }, d.reason, d.until && ` It is tried again ${wait(d.until)}.`),
+      d?.reason && h("div", { class: "banner" }, words(d.reason, (t) => h("span", null, t)), d.until && ` It is tried again ${wait(d.until)}.`),
       d && h("dl", { class: "figures" }, figure("Window", count(d.window), d.window_limit ? `limit ${d.window_limit}` : "no limit"), figure("Busy", count(d.busy), "transactions"),
         figure("Connections", count(d.connections), d.connecting ? `${d.connecting} opening` : "open"), figure("Waiting", count(d.todo), plural(d.recipients, "recipient")), figure("Oldest", d.oldest ? brief((Date.now() - new Date(d.oldest)) / 1000) : "–", d.oldest ? "waiting in core" : "nothing waits")),
       card(h("span", { class: "row" }, "Window", h("span", { class: "switch" }, h("a", { href: base, "aria-current": step === "1s" ? "true" : undefined }, "5 minutes"), h("a", { href: base + "?range=2h", "aria-current": step === "10s" ? "true" : undefined }, "2 hours"))),
         history?.at.length ? [line({ at: history.at, show: count, label: `Window of ${name}, now ${history.window.at(-1)}`, series: [{ name: "window", kind: "in", values: history.window, stepped: true, filled: true }, { name: "busy", kind: "sent", values: history.busy, stepped: true }],
           marks: history.moves.map((m) => ({ at: new Date(m.at) / 1000, y: m.to, kind: m.cause, text: `${clock(m.at)} ${m.from} → ${m.to}: ${WHY[m.cause]}. ${m.text ?? ""}` })) }),
-        h("ol", { class: "moves" }, [...history.moves].reverse().slice(0, 8).map((m) => h("li", { "data-key": m.at }, h("time", null, clock(m.at)), h("span", { class: `dot ${m.cause}` }), h("b", null, `${m.from} → ${m.to}`), " ", WHY[m.cause], h("span", { class: "said" }, m.text ?? ""))))]
+        h("ol", { class: "moves" }, [...history.moves].reverse().slice(0, 8).map((m) => h("li", { "data-key": m.at }, h("time", null, clock(m.at)), h("span", { class: `dot ${m.cause}` }), h("b", null, `${m.from} → ${m.to}`), " ", WHY[m.cause], said(m.text))))]
           : empty("There is no history yet.", "It begins when the destination comes into core.")),
       d?.todo > 0 && explained?.parts?.length > 0 && card("Why its mail waits", explained.parts.slice(0, 3).map((p) => h("div", { class: "explain" }, h("p", null, h("code", null, p.code), " ", p.text, p.at && ` · ${wait(p.at)}`), p.rule && h("p", { class: "sub" }, h("code", null, p.rule.key), p.rule.value && ` = ${p.rule.value}`, p.rule.origin && ` (${p.rule.origin})`)))),
       h("div", { class: "pair" },
@@ -73,7 +73,7 @@ function replies(d, history) {
     ...(history?.moves ?? []).filter((m) => /^[45]\d\d /.test(m.text ?? "")).map((m) => ({ at: m.at, host: "", text: m.text, note: `the window went from ${m.from} to ${m.to}` }))]
     .sort((a, b) => new Date(b.at) - new Date(a.at)).slice(0, 8);
   if (!list.length) return empty("No connection has ended lately.", "What a server says at the end is shown here word for word.");
-  return h("ul", { class: "replies" }, list.map((x, i) => h("li", { "data-key": x.at + i }, h("time", null, moment(x.at)), x.host && h("span", { class: "code" }, x.host), h("q", null, x.text), x.note && h("span", { class: "sub" }, x.note))));
+  return h("ul", { class: "replies" }, list.map((x, i) => h("li", { "data-key": x.at + i }, h("time", null, moment(x.at)), x.host && h("span", { class: "code" }, x.host), words(x.text), x.note && h("span", { class: "sub" }, x.note))));
 }
 
 function ages(page) {

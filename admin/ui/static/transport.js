@@ -4,7 +4,7 @@ import { meter } from "./chart.js";
 import { h } from "./dom.js";
 import { age, count, plural, rate, sender } from "./format.js";
 import { suspend } from "./order.js";
-import { badge, card, empty, figure, flowName, messageLink } from "./parts.js";
+import { badge, card, empty, figure, flowName, messageLink, words } from "./parts.js";
 
 export default {
   title: ({ name }) => `Transport ${name}`,
@@ -15,7 +15,7 @@ export default {
     const t = ctx.sample.transports.find((x) => x.name === ctx.params.name);
     return [
       h("div", { class: "actions" }, t && badge(t.state), ctx.operates && h("button", { type: "button", onclick: () => suspend(ctx, "transport", { transport: ctx.params.name }) }, "Suspend …")),
-      t?.reason && h("div", { class: "banner" }, t.reason),
+      t?.reason && h("div", { class: "banner" }, words(t.reason, (r) => h("span", null, r))),
       t && h("dl", { class: "figures" }, figure("Jobs", count(t.jobs), "messages"), figure("Busy", count(t.busy), "deliveries"), figure("Waiting", count(t.waiting), "transactions"), figure("Connections", count(t.connections), t.connecting ? `${t.connecting} opening` : "open"), figure("Sent", rate(t.rates.sent), "recipients/s", "sent"), figure("Deferred", rate(t.rates.deferred), "recipients/s", "deferred")),
       page.lanes.length === 0 && empty("No job is in core.", "A message becomes a job of its transport when it comes into core, and leaves the list when its last delivery has begun."),
       page.lanes.map((lane) => h("section", { class: "card", "data-key": lane.class + lane.tenant + lane.flow }, h("h2", null, h("span", { class: "row" }, h("span", null, flowName(lane), lane.class && h("span", { class: "sub" }, lane.class)), h("span", { class: "sub" }, `${count(lane.waiting)} waiting · ${count(lane.busy)} under way`))),

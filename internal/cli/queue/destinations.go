@@ -217,7 +217,7 @@ func (l *destinationLister) end(page *admin.DestinationPage, filtered bool) {
 		_ = l.flush() // the writer keeps its error
 		fmt.Fprintln(l.out)
 	}
-	writeSuspensions(l.out, page.Suspensions, l.now)
+	writeSuspensions(l.out, "", page.Suspensions, l.now)
 	if page.Matched == 0 {
 		return
 	}

@@ -70,7 +70,7 @@ func writeFlows(out *bufio.Writer, width int, page *admin.FlowPage) error {
 	if page.Matched > 0 {
 		_ = t.flush() // the writer keeps its error
 	}
-	writeSuspensions(out, page.Suspensions, now)
+	writeSuspensions(out, "", page.Suspensions, now)
 	switch n := len(page.Flows); {
 	case page.Matched == 0:
 		fmt.Fprintln(out, "No flows.")

@@ -67,9 +67,7 @@ func writeStatus(out io.Writer, s *admin.Status) {
 	for i := range s.Alarms {
 		fmt.Fprintf(out, "ALARM   %s: %s\n", human.When(s.Alarms[i].At, s.Now), human.Plain(s.Alarms[i].Text))
 	}
-	for i := range s.Suspensions {
-		fmt.Fprintf(out, "Suspend %s\n", suspensionText(&s.Suspensions[i], s.Now))
-	}
+	writeSuspensions(out, "Suspend ", s.Suspensions, s.Now)
 	for i := range s.Transports {
 		writeTransport(out, &s.Transports[i], s.Now)
 	}

@@ -1,11 +1,8 @@
 package queue
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -137,46 +134,6 @@ func newResumeCommand(p *socket.Finder) *cobra.Command {
 		return nil
 	})
 	return cmd
-}
-
-func newSuspensionsCommand(p *socket.Finder) *cobra.Command {
-	asJSON := false
-	cmd := &cobra.Command{
-		Use:   "suspensions",
-		Short: "List what operators and rules on replies have suspended",
-		Args:  cobra.NoArgs,
-		RunE: withDaemon(p, nil, func(cmd *cobra.Command, _ []string, c *client.Client) error {
-			page, err := c.Suspensions(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				for i := range page.Suspensions {
-					if err := e.Encode(&page.Suspensions[i]); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			out := bufio.NewWriter(cmd.OutOrStdout())
-			if len(page.Suspensions) == 0 {
-				fmt.Fprintln(out, "Nothing is suspended.")
-			}
-			writeSuspensions(out, page.Suspensions, time.Now())
-			return out.Flush()
-		}),
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
-	return cmd
-}
-
-// writeSuspensions writes a line for each suspension.
-func writeSuspensions(out io.Writer, all []admin.Suspension, now time.Time) {
-	for i := range all {
-		fmt.Fprintln(out, suspensionText(&all[i], now))
-	}
 }
 
 // suspendedUntil is when a suspension ends, as the end of a sentence about it.

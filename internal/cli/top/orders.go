@@ -128,18 +128,28 @@ func (m *model) suspensionOf(t target) *admin.Suspension {
 				return r.suspendedSite(s)
 			}
 		}
-		return r.suspended("site", t.nexthop())
+		return r.suspensionOf("site", t.nexthop())
 	case targetFlow:
-		if s := r.suspended("tenant", t.tenant); s != nil {
+		if s := r.suspensionOf("tenant", t.tenant); s != nil {
 			return s
 		}
-		return r.suspended("class", t.class)
+		return r.suspensionOf("class", t.class)
 	case targetTransport:
-		return r.suspended("transport", t.name)
+		return r.suspensionOf("transport", t.name)
 	case targetSuspension:
-		return r.suspended(t.scope, t.name)
+		return r.suspensionOf(t.scope, t.name)
 	}
 	return nil
+}
+
+// noSuspension says that no suspension is known of a target.
+func (m *model) noSuspension(t target) string {
+	for i := range m.reading.sample.Sites {
+		if s := &m.reading.sample.Sites[i]; t.kind == targetSite && s.Name == t.name && s.State == "suspended" {
+			return "Its suspension is not among those read, or is of a source. \"posthaste queue suspensions\" lists all."
+		}
+	}
+	return "It is not suspended. View 5 has the suspensions."
 }
 
 // askResume asks whether to end the suspension of what is chosen.
@@ -147,7 +157,7 @@ func (m *model) askResume() tea.Cmd {
 	t := m.chosen()
 	s := m.suspensionOf(t)
 	if s == nil {
-		m.say(toneWarn, "It is not suspended. View 5 has all suspensions.")
+		m.say(toneWarn, m.noSuspension(t))
 		return nil
 	}
 	o := admin.ResumeOrder{Scope: s.Scope, Value: s.Value}

@@ -18,8 +18,9 @@ import (
 // A reading is what the daemon has answered at one time.
 type reading struct {
 	sample      live.Sample
-	suspensions []admin.Suspension
-	alarms      []admin.Alarm // asked for now and then
+	suspensions []admin.Suspension // the first suspensionsMax
+	suspended   int                // the number of all
+	alarms      []admin.Alarm      // asked for now and then
 	messages    []admin.Summary
 	page        string // what is open
 	pageOf      target
@@ -28,8 +29,8 @@ type reading struct {
 // now is the daemon's clock, by which ages are shown: that of this machine may be wrong.
 func (r *reading) now() time.Time { return r.sample.At }
 
-// suspended returns the suspension of something; nil if there is none.
-func (r *reading) suspended(scope, value string) *admin.Suspension {
+// suspensionOf returns the suspension of something; nil if there is none.
+func (r *reading) suspensionOf(scope, value string) *admin.Suspension {
 	for i := range r.suspensions {
 		if s := &r.suspensions[i]; s.Scope == scope && s.Value == value {
 			return s
@@ -39,10 +40,10 @@ func (r *reading) suspended(scope, value string) *admin.Suspension {
 }
 
 // suspendedSite returns what keeps the mail of a site: its own suspension, or that of its
-// domain or transport.
+// domain, destination or transport.
 func (r *reading) suspendedSite(s *live.SiteSample) *admin.Suspension {
-	for _, one := range [][2]string{{"site", s.Nexthop}, {"domain", s.Nexthop}, {"transport", s.Transport}} {
-		if found := r.suspended(one[0], one[1]); found != nil {
+	for _, one := range [][2]string{{"site", s.Nexthop}, {"domain", s.Nexthop}, {"destination", s.Name}, {"transport", s.Transport}} {
+		if found := r.suspensionOf(one[0], one[1]); found != nil {
 			return found
 		}
 	}
@@ -51,10 +52,10 @@ func (r *reading) suspendedSite(s *live.SiteSample) *admin.Suspension {
 
 // suspendedFlow returns the suspension of a flow's tenant or class.
 func (r *reading) suspendedFlow(f *live.FlowSample) *admin.Suspension {
-	if s := r.suspended("tenant", f.Tenant); s != nil {
+	if s := r.suspensionOf("tenant", f.Tenant); s != nil {
 		return s
 	}
-	return r.suspended("class", f.Class)
+	return r.suspensionOf("class", f.Class)
 }
 
 // A want is what the next reading should have besides the figures.
@@ -72,6 +73,9 @@ const (
 	sitesMax    = 256
 	flowsMax    = 100
 	messagesMax = 200
+	// suspensionsMax covers those of sites, domains, transports, tenants and classes, if there are no more of them: those of
+	// destinations come behind them.
+	suspensionsMax = 200
 )
 
 // requestTime is the longest time that a reading may take.
@@ -121,11 +125,14 @@ func readAll(ctx context.Context, c *client.Client, w want) (r reading, err erro
 	if err := addMatching(ctx, c, &r.sample, w); err != nil {
 		return r, err
 	}
-	page, err := c.Suspensions(ctx)
+	page, err := c.Suspensions(ctx, admin.SuspensionFilter{}, suspensionsMax, func(s *admin.Suspension) error {
+		r.suspensions = append(r.suspensions, *s)
+		return nil
+	})
 	if err != nil && statusOf(err) != http.StatusNotImplemented {
 		return r, err
 	}
-	r.suspensions = page.Suspensions
+	r.suspended = page.Matched
 	if w.alarms {
 		status, err := c.Status(ctx, 0)
 		if err != nil {

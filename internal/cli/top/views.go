@@ -50,7 +50,7 @@ func rowsOf(v view, r *reading) (rows []row, total int) {
 	case viewMessages:
 		return messageRows(r), len(r.messages)
 	default:
-		return suspensionRows(r), len(r.suspensions)
+		return suspensionRows(r), max(r.suspended, len(r.suspensions))
 	}
 }
 
@@ -88,7 +88,7 @@ func siteRows(r *reading) []row {
 	for i := range r.sample.Sites {
 		s := &r.sample.Sites[i]
 		name, state := human.Plain(s.Name), cell{text: s.State, tone: stateTone(s.State)}
-		if r.suspendedSite(s) != nil {
+		if s.State == "suspended" || r.suspendedSite(s) != nil {
 			name, state = "*"+name, cell{text: "suspended", tone: toneWarn}
 		}
 		cells := []cell{{text: name}, state, numberCell(s.Window), numberCell(s.Busy), numberCell(s.Waiting), ageCell(s.Oldest, r.now())}
@@ -198,7 +198,7 @@ func transportRows(r *reading) []row {
 	for i := range r.sample.Transports {
 		t := &r.sample.Transports[i]
 		name, state := human.Plain(t.Name), cell{text: t.State, tone: stateTone(t.State)}
-		if r.suspended("transport", t.Name) != nil {
+		if r.suspensionOf("transport", t.Name) != nil {
 			name, state = "*"+name, cell{text: "suspended", tone: toneWarn}
 		}
 		cells := []cell{{text: name}, state, numberCell(t.Jobs), numberCell(t.Busy), numberCell(t.Waiting), numberCell(t.Destinations), numberCell(t.Dead)}
