@@ -243,11 +243,11 @@ func TestSameSeedSameReport(t *testing.T) {
 		}
 		return text
 	}
-	one := encode(Options{Seed: 5, Seeds: 3})
-	if again := encode(Options{Seed: 5, Seeds: 3, Parallel: 4}); !bytes.Equal(one, again) {
+	one := encode(Options{Seed: 5, Seeds: 2})
+	if again := encode(Options{Seed: 5, Seeds: 2, Parallel: 4}); !bytes.Equal(one, again) {
 		t.Errorf("the same seed gave\n%s\nand\n%s", one, again)
 	}
-	if other := encode(Options{Seed: 6, Seeds: 3}); bytes.Equal(one, other) {
+	if other := encode(Options{Seed: 6, Seeds: 2}); bytes.Equal(one, other) {
 		t.Error("another seed gave the same report")
 	}
 }

@@ -5,11 +5,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/sim"
 )
 
-// The examples of the manual are scenarios, since users will copy them.
+// The examples of the manual are scenarios, since users will copy them. A plain run simulates
+// no more than the first 20 minutes of each.
 func TestManualExamplesRun(t *testing.T) {
 	text, err := os.ReadFile("../../docs/simulation.md")
 	if err != nil {
@@ -26,6 +29,9 @@ func TestManualExamplesRun(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s:\n%v", name, err)
 			continue
+		}
+		if s.Duration == 0 && golden.Runs(0) == 0 {
+			s.Duration = 20 * time.Minute
 		}
 		r, err := sim.Simulate(s, sim.Options{})
 		if err != nil || r.Verdict() != sim.VerdictOK {
