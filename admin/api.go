@@ -140,7 +140,7 @@ type Summary struct {
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or in the corrupt area; otherwise the last reply for its first waiting recipient, or for its first recipient if none waits."`
 	ReplyClass  string      `json:"reply_class,omitempty" doc:"The class of that reply (docs/replies.md)."`
 	Route       *Reroute    `json:"route,omitempty" doc:"The route that an operator has ordered for that recipient; others may have others. Absent if the configuration decides."`
-	Ordered     string      `json:"ordered,omitempty" enum:"hold,drop,some,reroute" doc:"In core: the order that takes effect when the deliveries under way have ended. some: orders for some recipients; reroute: recipients go elsewhere unless they get the message from these deliveries. It is lost in a crash."`
+	Ordered     string      `json:"ordered,omitempty" enum:"hold,drop,some,reroute,requeue" doc:"In core: the order that takes effect when the deliveries under way have ended. some: orders for some recipients; reroute: recipients go elsewhere unless they get the message from these deliveries; requeue: likewise, they are put into a new message. It is lost in a crash."`
 	Damage      string      `json:"damage,omitempty" doc:"What part of the message cannot be read; the other fields may then be incomplete."`
 	Total       uint32      `json:"recipients_total"`
 	Waiting     uint32      `json:"recipients_waiting" doc:"Recipients that still need an attempt."`

@@ -21,7 +21,7 @@ import (
 // An Explanation says why mail waits: one part for each place where it does.
 type Explanation struct {
 	Subject  string            `json:"subject" example:"message 6C34ED1CB5G00" doc:"What is explained."`
-	Ordered  string            `json:"ordered,omitempty" enum:"hold,drop,some,reroute" doc:"Of a message in core: the order that takes effect when the deliveries under way have ended, as in a list."`
+	Ordered  string            `json:"ordered,omitempty" enum:"hold,drop,some,reroute,requeue" doc:"Of a message in core: the order that takes effect when the deliveries under way have ended, as in a list."`
 	Parts    []ExplanationPart `json:"parts"`
 	Routes   []ExplainedRoute  `json:"routes,omitempty" doc:"Different routes that operators have ordered for recipients that wait, at most five."`
 	Doubtful []ExplainedDoubt  `json:"doubtful,omitempty" doc:"Hosts that may have the message already, of the recipients that wait, at most five."`

@@ -572,7 +572,7 @@ func (c *crowd) Settle(_ mail.QueueID, outcomes []mail.Outcome, last bool) {
 	}
 }
 
-func (c *crowd) Split(_ mail.QueueID, s mail.Split) {
+func (c *crowd) Split(_ mail.QueueID, s mail.Split, _ bool) {
 	c.splits++
 	for _, i := range s.Recipients {
 		c.settled[i] = true

@@ -51,8 +51,9 @@ type Control interface {
 	// Reserve returns an ID for mail.Split.Into; the error wraps ErrFull if there is no
 	// room for another copy of content of size bytes.
 	Reserve(size int64) (mail.QueueID, error)
-	// Split moves some recipients of a message to a new message, which is held.
-	Split(id mail.QueueID, s mail.Split)
+	// Split moves some recipients of a message to a new message, which is held or, with s.Requeue, takes the place of
+	// the message. last, of a requeue, means that no other recipient waits.
+	Split(id mail.QueueID, s mail.Split, last bool)
 	// SetRoute has some recipients of a message go where an operator says, or again where the configuration
 	// says.
 	SetRoute(id mail.QueueID, r mail.Reroute)

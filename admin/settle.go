@@ -171,7 +171,7 @@ func (s *Server) holdSome(ctx context.Context, o *Order, sel *selector, m *Messa
 			}
 			part.Into = into.String()
 			s.logOrder(ctx, verbHold, o, m, &some, part.Into)
-			s.control.Split(m.Envelope.ID, mail.Split{Into: into, Recipients: indexes, Reason: o.Reason})
+			s.control.Split(m.Envelope.ID, mail.Split{Into: into, Recipients: indexes, Reason: o.Reason}, false)
 		}
 		held += some.recipients
 		some, indexes = concern{}, nil

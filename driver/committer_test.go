@@ -43,7 +43,7 @@ func TestSplitsAtOnce(t *testing.T) {
 		}
 		stop := run(t, d)
 		for id := range mail.QueueID(messages) {
-			d.Split(id+1, mail.Split{Into: messages + 1 + id, Recipients: []uint32{0}})
+			d.Split(id+1, mail.Split{Into: messages + 1 + id, Recipients: []uint32{0}}, false)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()

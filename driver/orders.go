@@ -32,9 +32,10 @@ func (d *Driver) Settle(id mail.QueueID, outcomes []mail.Outcome, last bool) {
 	d.inbox.event(qmgr.Settle{ID: id, Outcomes: outcomes, Last: last})
 }
 
-// Split moves some recipients of a message to a new message, which is held.
-func (d *Driver) Split(id mail.QueueID, s mail.Split) {
-	d.inbox.event(qmgr.Split{ID: id, Split: s})
+// Split moves some recipients of a message to a new message, which is held or, with s.Requeue, takes the place of the
+// message. last, of a requeue, means that no other recipient waits.
+func (d *Driver) Split(id mail.QueueID, s mail.Split, last bool) {
+	d.inbox.event(qmgr.Split{ID: id, Split: s, Last: last})
 }
 
 // SetRoute has some recipients of a message go where an operator says, or again where the configuration says.

@@ -134,7 +134,7 @@ func (c *connection) addRewritten(ctx context.Context, r *server.Recipient) mail
 func (c *connection) copyLater(given mail.Address, addresses []mail.Address) error {
 	e := &c.edits
 	for i, a := range addresses {
-		key := recipientKey(a)
+		key := a.Key()
 		if _, known := e.taken[key]; known {
 			continue
 		}
@@ -170,7 +170,7 @@ func (c *connection) addCopies(addresses []mail.Address) error {
 // addOnce adds a recipient unless the draft has the address already.
 func (c *connection) addOnce(r mail.Recipient) error {
 	e := &c.edits
-	key := recipientKey(r.Address)
+	key := r.Address.Key()
 	added, known := e.taken[key]
 	if added {
 		c.screen.nameAgain(key)
@@ -186,7 +186,7 @@ func (c *connection) addOnce(r mail.Recipient) error {
 // the same.
 func (c *connection) addNamed(r mail.Recipient) error {
 	if c.screen.message != nil && len(c.edits.taken) < takenMax {
-		c.edits.take(recipientKey(r.Address), true)
+		c.edits.take(r.Address.Key(), true)
 	}
 	return c.add(r)
 }

@@ -66,7 +66,7 @@ type heldRecipient struct {
 
 // removed takes back one name, and reports whether nothing is left that the recipient was named by.
 func (r *heldRecipient) removed(name mail.Address) bool {
-	if recipientKey(r.Address) == name {
+	if r.Address.Key() == name {
 		return true
 	}
 	i := slices.Index(r.names, name)
@@ -185,7 +185,7 @@ func (s *screening) names() []mail.Address {
 	if s.given == "" {
 		return nil
 	}
-	return []mail.Address{recipientKey(s.given)}
+	return []mail.Address{s.given.Key()}
 }
 
 // nameAgain notes that the client has named a recipient once more, perhaps by another name: if filters
@@ -195,7 +195,7 @@ func (s *screening) nameAgain(key mail.Address) {
 		return
 	}
 	i := s.find(key)
-	if name := recipientKey(s.given); i >= 0 && !slices.Contains(s.held[i].names, name) {
+	if name := s.given.Key(); i >= 0 && !slices.Contains(s.held[i].names, name) {
 		s.held[i].names = append(s.held[i].names, name)
 	}
 }
@@ -265,7 +265,7 @@ func (c *connection) changeRecipients(changes []milter.RecipientChange) error {
 	s := &c.screen
 	s.given, s.seen = "", !s.stuck
 	for _, one := range changes {
-		key := recipientKey(one.Recipient.Address)
+		key := one.Recipient.Address.Key()
 		if one.Remove {
 			c.removeHeld(key)
 			continue
@@ -278,7 +278,7 @@ func (c *connection) changeRecipients(changes []milter.RecipientChange) error {
 			}
 		}
 		for _, a := range list {
-			key := recipientKey(a)
+			key := a.Key()
 			if s.find(key) >= 0 {
 				continue
 			}
@@ -300,16 +300,11 @@ func (c *connection) removeHeld(name mail.Address) {
 			left = append(left, r)
 			continue
 		}
-		delete(c.edits.taken, recipientKey(r.Address))
+		delete(c.edits.taken, r.Address.Key())
 		c.ahead.recipients--
 	}
 	clear(c.screen.held[len(left):])
 	c.screen.held = left
-}
-
-// recipientKey is the form by which recipients are compared.
-func recipientKey(a mail.Address) mail.Address {
-	return mail.Address(a.Local() + "@" + strings.ToLower(a.Domain()))
 }
 
 // endScreening ends what filters do with the message.

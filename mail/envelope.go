@@ -21,6 +21,14 @@ func (a Address) Domain() string {
 	return ""
 }
 
+// Key returns the form by which recipients are compared: the domain in lower case.
+func (a Address) Key() Address {
+	if i := strings.LastIndexByte(string(a), '@'); i >= 0 {
+		return a[:i+1] + Address(strings.ToLower(string(a[i+1:])))
+	}
+	return a
+}
+
 // Local returns what precedes the last "@", or all of a if there is none.
 func (a Address) Local() string {
 	if i := strings.LastIndexByte(string(a), '@'); i >= 0 {
@@ -250,6 +258,7 @@ type Envelope struct {
 	Arrived    Instant // when the content was complete
 	Client     Client
 	Flow       Flow
+	Requeued   QueueID // the message in whose place an operator has put it (Requeue); 0 if it has arrived itself
 
 	Attempts    uint32  // rounds that ended with something to retry
 	LastAttempt Instant // when the last such round ended; 0 if none

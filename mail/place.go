@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -173,8 +174,9 @@ type Reroute struct {
 	To         *OrderedRoute
 }
 
-// A Split moves recipients of a message to a new message, which is held. The new
-// message has the same envelope, content and history, and is in AreaHold. In the
+// A Split moves recipients of a message to a new message, which is held or, with Requeue, takes the
+// place of the original for them. The new message has the same envelope and content. If it is held, it also
+// has the same history, and is in AreaHold. In the
 // original message the result of these recipients becomes Moved, and they are not
 // reported there. The step is atomic, so every recipient is in exactly one of the
 // two.
@@ -185,6 +187,41 @@ type Split struct {
 	Into       QueueID  // the new message: an ID that the spool has assigned for this
 	Recipients []uint32 // their indexes
 	Reason     string   // why the new message is held
+	Requeue    *Requeue // nil: it is held
+}
+
+// A Requeue has the new message of a Split take the place of the original, as if that had arrived by the
+// rules of today. It has the arrival and the lifetime of the original, but no attempts. It is in AreaHold if the original
+// is, as that is, else in AreaDeferred and due at once. An original that has neither a waiting recipient nor
+// a report to make after that is removed in the same step.
+type Requeue struct {
+	Sender Address
+	Flow   Flow
+	// To are put in place of the recipients whose addresses change, sorted by Of. If there are any, an address that comes
+	// twice is in the new message once; only the first RequeueDistinct addresses are compared.
+	To        []Replacement
+	KeepRoute bool // recipients keep their Ordered
+}
+
+// A Replacement is a recipient in place of one of the original. Several may take the place of one.
+type Replacement struct {
+	Of      uint32 // index of the recipient in the original
+	Address Address
+	ORcpt   string // as in Recipient
+	Notify  Notify
+}
+
+// RequeueDistinct is the number of addresses of a requeued message with which others are compared.
+const RequeueDistinct = 1000
+
+// Replacements returns what is in To in place of the recipient with an index of the original; nothing if he stays.
+func (r *Requeue) Replacements(index uint32) []Replacement {
+	first, _ := slices.BinarySearchFunc(r.To, index, func(one Replacement, index uint32) int { return cmp.Compare(one.Of, index) })
+	end := first
+	for end < len(r.To) && r.To[end].Of == index {
+		end++
+	}
+	return r.To[first:end]
 }
 
 // A Changed is the result of a Change.
@@ -192,6 +229,14 @@ type Changed struct {
 	ID      QueueID
 	Place   Place // where the message is now; AreaNone if it is gone
 	Reports bool  // some recipient has a Report that is not ReportNone
+	// Requeued are the new messages of the change's Splits with Requeue that are in the spool now.
+	Requeued []Requeued
+}
+
+// A Requeued message has taken the place of another one.
+type Requeued struct {
+	ID    QueueID
+	Place Place
 }
 
 // ChangeErrors is the error when only some of several changes were made: for each

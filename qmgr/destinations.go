@@ -161,8 +161,12 @@ func (m *message) ordered() Ordered {
 	case orders.Drop:
 		return OrderedDrop
 	case orders.Settle:
-		if len(m.settling.Outcomes)+len(m.settling.Splits) == 0 {
+		s := &m.settling
+		switch {
+		case len(s.Outcomes)+len(s.Splits) == 0:
 			return OrderedReroute
+		case len(s.Outcomes)+len(s.Reroutes) == 0 && !slices.ContainsFunc(s.Splits, func(one mail.Split) bool { return one.Requeue == nil }):
+			return OrderedRequeue
 		}
 		return OrderedSome
 	}

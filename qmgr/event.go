@@ -172,11 +172,14 @@ type Settle struct {
 }
 
 // Split asks to put some recipients of a message into a message of their own, which is
-// held, and to leave the others as they are. Deliveries that are under way are not
+// held or, with mail.Requeue, tried at once if the original is not held; and to leave the others as they are. Deliveries that are under way are not
 // interrupted: who has the message by then is not split off.
 type Split struct {
 	ID    mail.QueueID
 	Split mail.Split
+	// Last, of a requeue, says that no other recipient waits, so that the message can end if it stays for a
+	// report alone. If that was wrong, the others are tried now.
+	Last bool
 }
 
 // SetRoute asks to have some recipients of a message go where an operator says, or again where the

@@ -74,10 +74,12 @@ type round struct {
 	unreported bool           // the reports could not be made in this round
 	postponed
 	changed bool // a change was made
-	failed  bool // some recipient failed for good
-	unsure  bool // it is unknown of some recipient whether a host has the message for him
-	doubt   bool // some recipient may have the message, which will be held for that reason
-	gaveUp  bool // recipients were given up because of its deadline
+	// requeued is whether the change under way puts another message in its place, so that it may be gone after that.
+	requeued bool
+	failed   bool // some recipient failed for good
+	unsure   bool // it is unknown of some recipient whether a host has the message for him
+	doubt    bool // some recipient may have the message, which will be held for that reason
+	gaveUp   bool // recipients were given up because of its deadline
 }
 
 // postponed is whether recipients will be tried again, and why, from which it follows when. Invariant: at most one of

@@ -493,12 +493,39 @@ func (c *chaos) setRoute(id mail.QueueID) {
 	c.w.Reroute(m, []string{"", "relay1.test", "relay2.test"}[c.r.IntN(3)], some...)
 }
 
+// requeue requeues some recipients of a message, or all, a few of them under one or two other addresses.
+func (c *chaos) requeue(id mail.QueueID) {
+	m := c.w.Messages[id]
+	if m == nil {
+		return
+	}
+	var some []uint32
+	var to []mail.Replacement
+	share := []int{300, 1000}[c.r.IntN(2)]
+	for i := range m.Recipients {
+		if !c.r.Permille(share) {
+			continue
+		}
+		some = append(some, uint32(i))
+		for n := range c.r.IntN(3) {
+			if len(m.Recipients) < 10 {
+				to = append(to, mail.Replacement{Of: uint32(i), Address: mail.Address(fmt.Sprintf("r%d-%d@d%d.test", i, n, c.r.IntN(4))), Notify: m.Recipients[i].Notify})
+			}
+		}
+	}
+	if len(some) > 0 {
+		c.ids = append(c.ids, c.w.Requeue(m, to, some...))
+	}
+}
+
 func (c *chaos) operate() {
 	if len(c.ids) == 0 {
 		return
 	}
 	ids := []mail.QueueID{c.ids[c.r.IntN(len(c.ids))]}
-	switch c.r.IntN(14) {
+	switch c.r.IntN(15) {
+	case 14:
+		c.requeue(ids[0])
 	case 13:
 		c.setRoute(ids[0])
 	case 11:

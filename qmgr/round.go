@@ -222,13 +222,14 @@ func (q *Qmgr) change(m *message, c mail.Change) {
 	q.texts.Release(c.Outcomes)
 	c.Reroutes, m.reroutes = m.reroutes, nil
 	c.Splits, m.splits = m.splits, nil
-	m.changed = true
+	m.changed, m.requeued = true, requeues(&c)
 	m.await(awaitsChange)
 	q.emit(Change{c})
 }
 
 // changed goes on when a step has become durable.
 func (q *Qmgr) changed(c mail.Changed) {
+	q.requeued(c)
 	m := q.messages[c.ID]
 	if m == nil {
 		q.moved(c)
@@ -241,7 +242,11 @@ func (q *Qmgr) changed(c mail.Changed) {
 	m.place = c.Place
 	m.debts = m.debts || c.Reports
 	if c.Place.Area == mail.AreaNone && m.stage == stageRunning {
-		q.vanished(m)
+		if m.requeued {
+			q.replaced(m)
+		} else {
+			q.vanished(m)
+		}
 		return
 	}
 	if m.stage == stageClosing {
@@ -260,6 +265,14 @@ func (q *Qmgr) leave(m *message) {
 	if f := q.admission.Flush(); m.place.Area == mail.AreaDeferred && m.put > 0 && m.put < f.Asked && m.put >= f.Since {
 		m.again.Add(orders.Retry, "")
 	}
+	q.forget(m)
+}
+
+// replaced ends a message whose place another one has taken. What operators have ordered for it since then was for that
+// one, which has another ID: it is void, as for a message that was delivered meanwhile.
+func (q *Qmgr) replaced(m *message) {
+	m.again = orders.Wish{}
+	q.emit(Note{Kind: NoteRemoved, ID: m.ID, Sender: m.env.Sender, Flow: m.env.Flow})
 	q.forget(m)
 }
 

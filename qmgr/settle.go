@@ -1,6 +1,8 @@
 package qmgr
 
 import (
+	"slices"
+
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/orders"
@@ -26,14 +28,23 @@ import (
 // and spool, and a message would rest in two areas at once; a message of their own can be
 // listed, released and dropped like any other.
 
-// splitOne has some recipients of a message held, wherever it is.
+// A requeue goes the same way. Its new message takes the place of the one that it was made of: it is
+// not held, and the core gets to know of it by the answer to the change (mail.Changed.Requeued), like of any other message at
+// rest that is due. The original leaves with that change if nothing of it is left.
+
+// splitOne has some recipients of a message held or requeued, wherever it is.
 func (q *Qmgr) splitOne(ev Split) {
 	if len(ev.Split.Recipients) == 0 {
 		return
 	}
 	assert.That(ev.Split.Into != 0, "recipients of %v are split off into no message", ev.ID)
-	ev.Split.Recipients = append([]uint32(nil), ev.Split.Recipients...)
-	q.settleOne(ev.ID, orders.Settling{Splits: []mail.Split{ev.Split}})
+	ev.Split.Recipients = slices.Clone(ev.Split.Recipients)
+	if ev.Split.Requeue != nil {
+		r := *ev.Split.Requeue
+		r.To = slices.Clone(r.To)
+		ev.Split.Requeue = &r
+	}
+	q.settleOne(ev.ID, orders.Settling{Splits: []mail.Split{ev.Split}, Last: ev.Last && ev.Split.Requeue != nil})
 }
 
 // settleOne carries out an order for some recipients of a message, wherever it is.
@@ -98,4 +109,16 @@ func (q *Qmgr) noteSettled(m *message) {
 		m.again.Choose(m.settling.Rerouted())
 	}
 	m.settling = orders.Settling{}
+}
+
+// requeued takes the messages that a change has put in the place of another one.
+func (q *Qmgr) requeued(c mail.Changed) {
+	for i := range c.Requeued {
+		q.admission.Appeared(c.Requeued[i].ID, c.Requeued[i].Place)
+	}
+}
+
+// requeues reports whether a change puts other messages in the place of one.
+func requeues(c *mail.Change) bool {
+	return slices.ContainsFunc(c.Splits, func(s mail.Split) bool { return s.Requeue != nil })
 }

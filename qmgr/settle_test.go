@@ -677,6 +677,7 @@ func TestExplainTellsOfOrders(t *testing.T) {
 		qmgr.OrderedDrop:    func(l *life) { l.Step(qmgr.Drop{IDs: []mail.QueueID{l.m.Envelope.ID}}) },
 		qmgr.OrderedSome:    func(l *life) { l.Reroute(l.m, "relay.test", 0); l.GiveUp(l.m, mail.ReportFailed, 1) },
 		qmgr.OrderedReroute: func(l *life) { l.Reroute(l.m, "relay.test", 0, 2) },
+		qmgr.OrderedRequeue: func(l *life) { l.Requeue(l.m, nil, 0, 2) },
 	} {
 		l := newLife(t, qmgr.Config{})
 		for l.going == [4]bool{} && l.step() {

@@ -48,6 +48,7 @@ const (
 	OrderedDrop    = views.OrderedDrop
 	OrderedSome    = views.OrderedSome
 	OrderedReroute = views.OrderedReroute
+	OrderedRequeue = views.OrderedRequeue
 
 	WaitNone             = views.WaitNone
 	WaitStop             = views.WaitStop

@@ -74,6 +74,10 @@ func (f *fingerprint) common(a any) bool {
 		f.mix(uint64(a.Changed.ID))
 		f.place(&a.Changed.Place)
 		f.flag(a.Changed.Reports)
+		if len(a.Changed.Requeued) > 0 {
+			f.text("requeued")
+			f.value(reflect.ValueOf(a.Changed.Requeued))
+		}
 	case qmgr.Route:
 		f.mix(5)
 		f.mix(uint64(a.ID))
@@ -146,6 +150,9 @@ func (f *fingerprint) envelope(e *mail.Envelope) {
 	}
 	if e.Late {
 		f.text("late")
+	}
+	if e.Requeued != 0 {
+		f.unless("requeued", e.Requeued.String())
 	}
 }
 
@@ -266,7 +273,9 @@ var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
 	reflect.TypeFor[mail.Recipient]():        fieldsOf[mail.Recipient]("Ordered", "Doubts"),
 	reflect.TypeFor[mail.Outcome]():          fieldsOf[mail.Outcome]("Ordered", "Doubts", "Stage"),
-	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release", "VERP", "By", "Late"),
+	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority", "TLS", "Release", "VERP", "By", "Late", "Requeued"),
+	reflect.TypeFor[mail.Split]():            fieldsOf[mail.Split]("Requeue"),
+	reflect.TypeFor[qmgr.Split]():            fieldsOf[qmgr.Split]("Last"),
 	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security", "Credential"),
 	reflect.TypeFor[qmgr.Route]():            fieldsOf[qmgr.Route]("TLS"),
 	reflect.TypeFor[qmgr.Lookup]():           fieldsOf[qmgr.Lookup]("TLS", "Credential"),

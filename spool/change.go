@@ -75,8 +75,9 @@ func (e *edits) all(ctx context.Context, changes []mail.Change) ([]mail.Changed,
 			}
 		}
 		if err == nil {
-			answers[i] = e.answer(c.ID)
-			continue
+			if answers[i], err = e.answer(c); err == nil {
+				continue
+			}
 		}
 		err = fmt.Errorf("spool: %s %s: %w", c.Op, c.ID, err)
 		if ctx.Err() != nil {
@@ -100,12 +101,13 @@ func (e *edits) all(ctx context.Context, changes []mail.Change) ([]mail.Changed,
 	return answers, errs, nil
 }
 
-func (e *edits) answer(id mail.QueueID) mail.Changed {
-	ed := e.byID[id]
-	if ed.phase != editKept {
-		return mail.Changed{ID: id}
+func (e *edits) answer(c *mail.Change) (a mail.Changed, err error) {
+	a.ID = c.ID
+	if ed := e.byID[c.ID]; ed.phase == editKept {
+		a.Place, a.Reports = ed.place(), ed.state.owed > 0
 	}
-	return mail.Changed{ID: id, Place: ed.place(), Reports: ed.state.owed > 0}
+	a.Requeued, err = e.requeuedBy(c)
+	return a, err
 }
 
 // one applies one change.
@@ -131,7 +133,9 @@ func (e *edits) one(ctx context.Context, c *mail.Change) error {
 		}
 	}
 	switch c.Op {
-	case mail.ChangeRecord, mail.ChangeReported:
+	case mail.ChangeRecord:
+		ed.endRequeue(c)
+	case mail.ChangeReported:
 	case mail.ChangeDefer:
 		ed.deferUntil(c)
 	case mail.ChangeHold:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -126,7 +127,7 @@ func TestLifeOfAMessage(t *testing.T) {
 		c := step.change
 		c.ID, c.Place = id, place
 		got := apply(t, s, c)[0]
-		if want := (mail.Changed{ID: id, Place: step.place, Reports: step.reports}); got != want {
+		if want := (mail.Changed{ID: id, Place: step.place, Reports: step.reports}); !reflect.DeepEqual(got, want) {
 			t.Fatalf("%s: %+v, want %+v", c.Op, got, want)
 		}
 		place = got.Place
@@ -146,7 +147,7 @@ func TestLifeOfAMessage(t *testing.T) {
 	if got := outcomesOf(t, s, id); got[2] != want {
 		t.Errorf("expired recipient: %+v, want %+v", got[2], want)
 	}
-	if got := apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: id, Place: place})[0]; got != (mail.Changed{ID: id}) {
+	if got := apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: id, Place: place})[0]; !reflect.DeepEqual(got, mail.Changed{ID: id}) {
 		t.Errorf("remove: %+v", got)
 	}
 	checkNoRemains(t, s)
@@ -217,7 +218,7 @@ func TestChangesAreIdempotent(t *testing.T) {
 	for op := mail.ChangeRecord; op <= mail.ChangeLapse; op++ {
 		for _, place := range []mail.Place{{}, a.Place, {Area: mail.AreaDeferred, Due: 5, Touched: true}} {
 			got := apply(t, s, mail.Change{Op: op, ID: id, Place: place, Outcomes: []mail.Outcome{busy(0, 4)}, Due: 7, At: 4})
-			if got[0] != (mail.Changed{ID: id}) {
+			if !reflect.DeepEqual(got[0], mail.Changed{ID: id}) {
 				t.Errorf("%s of a message that is gone: %+v", op, got[0])
 			}
 		}

@@ -53,6 +53,12 @@ var crashSteps = []func(t testing.TB, s *Spool, ids *[]mail.QueueID){
 		apply(t, s, mail.Change{Op: mail.ChangeHold, ID: (*ids)[1], Reason: "look at it"},
 			mail.Change{Op: mail.ChangeExpire, ID: (*ids)[0], At: 60})
 	},
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // some of a long list are requeued: the content file has three names
+		requeueOff(t, s, ids, 2, []uint32{2, 600, 4000})
+	},
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // all that is left is requeued: a message takes the place of another one
+		requeueOff(t, s, ids, 4, []uint32{0, 1, 2, 3, 4, 5, 6, 7})
+	},
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // a report, and the record that it is no longer owed
 		d := draft(t, s, []mail.Recipient{{Address: "a@example.com"}}, text(9_000))
 		err := d.CommitWith(ctxTest, mail.Envelope{Flow: testFlow(3)}, []mail.Change{
@@ -90,6 +96,18 @@ func splitOff(t testing.TB, s *Spool, ids *[]mail.QueueID, of int, recipients []
 	*ids = append(*ids, into)
 	c := mail.Change{Op: mail.ChangeRecord, ID: (*ids)[of], At: 30, Splits: []mail.Split{{Into: into, Recipients: recipients, Reason: "some are held"}}}
 	apply(t, s, append([]mail.Change{c}, more...)...)
+}
+
+// requeueOff requeues recipients of a message, two of them under other addresses. The new message is appended to ids.
+func requeueOff(t testing.TB, s *Spool, ids *[]mail.QueueID, of int, recipients []uint32) {
+	into, err := s.Reserve(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	*ids = append(*ids, into)
+	r := &mail.Requeue{Sender: "new@example.com", Flow: testFlow(4), To: []mail.Replacement{
+		{Of: recipients[0], Address: "x@example.net"}, {Of: recipients[0], Address: "y@example.net"}, {Of: recipients[2], Address: "x@example.net"}}}
+	apply(t, s, mail.Change{Op: mail.ChangeRecord, ID: (*ids)[of], At: 45, Splits: []mail.Split{{Into: into, Recipients: recipients, Requeue: r}}})
 }
 
 // A crash at any write to the disk, with none, some or all of the unsynced data

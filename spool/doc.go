@@ -71,7 +71,8 @@
 //
 // A mail.Split creates a message from some recipients of another one, in the same
 // batch that marks them as moved; a content file gets a second name, which is made
-// durable first.
+// durable first. If it takes the place of that message (mail.Requeue) and nothing is left there, the batch
+// removes that one, too.
 //
 // Rules for outcomes, where mail.ChangeOp leaves room: a settled outcome is final,
 // so a change may be repeated at any later time; an owed delay report stays owed

@@ -45,6 +45,7 @@ const (
 	moreRelease
 	moreVERP
 	moreBy
+	moreRequeued
 	moreKnown = 1<<iota - 1
 )
 
@@ -115,6 +116,9 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 		}
 		b = binary.AppendVarint(append(b, how), int64(e.By.At))
 	}
+	if more&moreRequeued != 0 {
+		b = binary.AppendUvarint(b, uint64(e.Requeued))
+	}
 	return b
 }
 
@@ -134,6 +138,9 @@ func (e *envelope) more() (set uint64) {
 	}
 	if e.By.Mode != mail.ByNone {
 		set |= moreBy
+	}
+	if e.Requeued != 0 {
+		set |= moreRequeued
 	}
 	return set
 }
@@ -226,6 +233,10 @@ func (e *envelope) decode(id mail.QueueID, payload string) error {
 			how := d.octet()
 			e.By = mail.DeliverBy{Mode: mail.ByMode(how &^ byTrace), Trace: how&byTrace != 0, At: d.instant()}
 			d.bad = d.bad || e.By.Mode != mail.ByNotify && e.By.Mode != mail.ByReturn
+		}
+		if more&moreRequeued != 0 {
+			e.Requeued = mail.QueueID(d.uvarint())
+			d.bad = d.bad || e.Requeued == 0
 		}
 	}
 	e.recipients = d.rest

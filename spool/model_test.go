@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -112,12 +113,83 @@ func (w *twin) apply(c mail.Change) (answer mail.Changed) {
 			}
 		}
 	}
+	answer.ID = c.ID
 	for i := range c.Splits {
-		w.split(m, c.At, &c.Splits[i])
+		if s := &c.Splits[i]; s.Requeue != nil {
+			w.requeue(m, c.At, s)
+			if made := w.messages[s.Into]; made != nil {
+				answer.Requeued = append(answer.Requeued, mail.Requeued{ID: s.Into, Place: made.place})
+			}
+		} else {
+			w.split(m, c.At, s)
+		}
 	}
 	m.change(c)
 	m.place.Owes = slices.ContainsFunc(m.outcomes, func(o mail.Outcome) bool { return o.Report != mail.ReportNone })
-	return mail.Changed{ID: c.ID, Place: m.place, Reports: m.place.Owes}
+	waits := slices.ContainsFunc(m.outcomes, func(o mail.Outcome) bool { return !o.Result.Settled() })
+	requeues := slices.ContainsFunc(c.Splits, func(s mail.Split) bool { return s.Requeue != nil })
+	if requeues && c.Op == mail.ChangeRecord && !waits && !m.place.Owes && m.place.Area != mail.AreaCorrupt {
+		delete(w.messages, c.ID)
+		return answer
+	}
+	answer.Place, answer.Reports = m.place, m.place.Owes
+	return answer
+}
+
+// requeue puts a new message in the place of another one for some of its recipients.
+func (w *twin) requeue(m *twinMessage, at mail.Instant, s *mail.Split) {
+	q := s.Requeue
+	part := &twinMessage{envelope: m.envelope, body: m.body, place: mail.Place{Area: mail.AreaDeferred, Due: at, File: m.place.File, Touched: true, Bucket: q.Flow.Bucket()}}
+	part.envelope.ID, part.envelope.Sender, part.envelope.Flow, part.envelope.Requeued = s.Into, q.Sender, q.Flow, m.envelope.ID
+	part.envelope.Attempts, part.envelope.LastAttempt = 0, 0
+	if m.place.Area == mail.AreaHold {
+		part.place.Area, part.place.Due, part.reason = mail.AreaHold, m.place.Due, m.reason
+	}
+	var encoded []byte
+	seen := make(map[mail.Address]bool)
+	add := func(r mail.Recipient, o mail.Outcome) {
+		if seen[r.Address] && len(q.To) > 0 {
+			return
+		}
+		if len(seen) < mail.RequeueDistinct {
+			seen[r.Address] = true
+		}
+		r.Index = uint32(len(part.rcpts))
+		o.Index = r.Index
+		part.rcpts, part.outcomes = append(part.rcpts, r), append(part.outcomes, o)
+		part.place.Owes = part.place.Owes || o.Report != mail.ReportNone
+		encoded = appendRecipient(encoded, r)
+	}
+	for i, o := range m.outcomes {
+		if m.place.Area == mail.AreaCorrupt || o.Result.Settled() || !slices.Contains(s.Recipients, uint32(i)) {
+			continue
+		}
+		var left mail.Outcome
+		if o.Report != mail.ReportNone {
+			left = mail.Outcome{Result: o.Result, Report: o.Report, Reply: o.Reply, At: o.At}
+		}
+		if q.KeepRoute {
+			left.Ordered = o.Ordered
+		}
+		stays := true
+		for _, r := range q.To {
+			if r.Of == uint32(i) {
+				stays = false
+				add(mail.Recipient{Address: r.Address, ORcpt: r.ORcpt, Notify: r.Notify}, left)
+			}
+		}
+		if stays {
+			add(m.rcpts[i], left)
+		}
+		m.set(uint32(i), mail.Outcome{Result: mail.Moved, At: at, Reply: mail.Reply{
+			Code: 250, Status: mail.Status{Class: 2}, Text: "requeued as " + s.Into.String()}})
+	}
+	if n := uint32(len(part.rcpts)); n > 0 {
+		if part.envelope.Recipients = n; n > chunkSize || len(encoded) > inlineRecipients {
+			part.place.Chunks = (n + chunkSize - 1) / chunkSize
+		}
+		w.messages[s.Into] = part
+	}
 }
 
 func (w *twin) split(m *twinMessage, at mail.Instant, s *mail.Split) {
@@ -352,13 +424,17 @@ func (r *trial) change() {
 			}
 		}
 		if m := r.twin.messages[id]; m != nil && c.Op != mail.ChangeRemove && r.rng.IntN(6) == 0 {
-			c.Splits = append(c.Splits, r.split(len(m.rcpts)))
+			s := r.split(len(m.rcpts))
+			if r.rng.IntN(2) == 0 {
+				s.Requeue = r.requeue(m)
+			}
+			c.Splits = append(c.Splits, s)
 		}
 		changes = append(changes, c)
 		want = append(want, r.twin.apply(c))
 	}
 	got, err := r.s.Apply(ctxTest, changes)
-	if err != nil || !slices.Equal(got, want) {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		r.t.Fatalf("apply %+v: %v\n got %+v\nwant %+v", changes, err, got, want)
 	}
 	for i := range changes {
@@ -395,6 +471,24 @@ func (r *trial) split(rcpts int) mail.Split {
 	}
 	r.rng.Shuffle(len(s.Recipients), func(i, j int) { s.Recipients[i], s.Recipients[j] = s.Recipients[j], s.Recipients[i] })
 	return s
+}
+
+// requeue draws what is decided anew: few addresses, so that many come twice.
+func (r *trial) requeue(m *twinMessage) *mail.Requeue {
+	q := &mail.Requeue{Sender: m.envelope.Sender, Flow: testFlow(r.rng.IntN(5)), KeepRoute: r.rng.IntN(2) == 0}
+	if q.Sender != "" && r.rng.IntN(2) == 0 {
+		q.Sender = "carol@example.com"
+	}
+	every := 1 + r.rng.IntN(10)
+	for i := range m.rcpts {
+		if i%every != 0 {
+			continue
+		}
+		for range 1 + r.rng.IntN(3) {
+			q.To = append(q.To, mail.Replacement{Of: uint32(i), Address: mail.Address(fmt.Sprint("user", r.rng.IntN(2*len(m.rcpts)), "@example.org")), ORcpt: "rfc822;x", Notify: m.rcpts[i].Notify})
+		}
+	}
+	return q
 }
 
 func (r *trial) outcome(rcpts int) mail.Outcome {

@@ -35,11 +35,13 @@ func (s *Spool) Reserve(size int64) (mail.QueueID, error) {
 type split struct {
 	env     envelope
 	state   state
-	chunks  [][]byte   // of recipients; the last one may be partial
-	known   []outcomes // for each chunk
-	moved   []waiting  // the recipients moved from the other message
-	body    []byte     // content, unless it is a file
-	kind    byte       // kind of the hold area's index keys when it was written; 0 before
+	order   *mail.Requeue             // nil: it is held
+	present map[mail.Address]struct{} // with order: keys of recipients, at most mail.RequeueDistinct; nil if no address comes twice
+	chunks  [][]byte                  // of recipients; the last one may be partial
+	known   []outcomes                // for each chunk
+	moved   []waiting                 // the recipients moved from the other message
+	body    []byte                    // content, unless it is a file
+	kind    byte                      // kind of its area's index keys when it was written; 0 before
 	indexed mail.Cursor
 }
 
@@ -63,9 +65,7 @@ func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 	if env == nil {
 		return fmt.Errorf("%w: state without envelope", ErrCorrupt)
 	}
-	sp := &split{env: *env, state: state{area: mail.AreaHold, bucket: env.Flow.Bucket(), reason: order.Reason, file: env.file,
-		attempts: ed.state.attempts, lastAttempt: ed.state.lastAttempt, warned: ed.state.warned, late: ed.state.late, kept: ed.state.kept, released: ed.state.released}}
-	sp.env.ID, sp.env.recipients, sp.indexed = order.Into, "", mail.Cursor{ID: order.Into}
+	sp := newSplit(env, &ed.state, order, c.At)
 	wanted := slices.Clone(order.Recipients)
 	slices.Sort(wanted)
 	for len(wanted) > 0 && wanted[0] < env.Recipients {
@@ -85,8 +85,11 @@ func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 	}
 	sp.finish()
 	ed.splits = append(ed.splits, sp)
-	moved := mail.Outcome{Result: mail.Moved, At: c.At,
-		Reply: mail.Reply{Code: 250, Status: mail.Status{Class: 2}, Text: "moved to " + order.Into.String() + ", which is held"}}
+	text := "moved to " + order.Into.String() + ", which is held"
+	if order.Requeue != nil {
+		text = "requeued as " + order.Into.String()
+	}
+	moved := mail.Outcome{Result: mail.Moved, At: c.At, Reply: mail.Reply{Code: 250, Status: mail.Status{Class: 2}, Text: text}}
 	for _, w := range sp.moved {
 		moved.Index = w.known.Index
 		ed.update(w.part, w.known, moved)
@@ -94,13 +97,80 @@ func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 	return nil
 }
 
+// newSplit returns the message that a split makes of another one with this state, without recipients.
+func newSplit(env *envelope, of *state, order *mail.Split, now mail.Instant) *split {
+	sp := &split{env: *env, order: order.Requeue, state: state{area: mail.AreaHold, bucket: env.Flow.Bucket(), reason: order.Reason, file: env.file,
+		attempts: of.attempts, lastAttempt: of.lastAttempt, warned: of.warned, late: of.late, kept: of.kept, released: of.released}}
+	sp.env.ID, sp.env.recipients = order.Into, ""
+	if r := order.Requeue; r != nil {
+		sp.env.Sender, sp.env.Flow, sp.env.Requeued = r.Sender, r.Flow, env.ID
+		st := &sp.state
+		st.bucket, st.attempts, st.lastAttempt = r.Flow.Bucket(), 0, 0
+		if of.area == mail.AreaHold {
+			st.due, st.reason = of.due, of.reason
+		} else {
+			st.area, st.due, st.reason = mail.AreaDeferred, now, ""
+		}
+		if len(r.To) > 0 {
+			sp.present = make(map[mail.Address]struct{})
+		}
+	}
+	sp.indexed = sp.state.cursor(order.Into)
+	return sp
+}
+
 func (e *edits) splitChunk(ed *edit, env *envelope, chunk uint32, wanted []uint32, sp *split) error {
 	return e.eachWaiting(ed, env, chunk, func(p *part, r mail.Recipient, known mail.Outcome) {
 		if _, found := slices.BinarySearch(wanted, r.Index); found {
-			sp.add(r, known)
+			sp.take(r, known)
 			sp.moved = append(sp.moved, waiting{p, known})
 		}
 	})
+}
+
+// take takes a recipient over, or puts others in his place.
+func (sp *split) take(r mail.Recipient, known mail.Outcome) {
+	if sp.order == nil {
+		sp.add(r, known)
+		return
+	}
+	known = sp.fresh(known)
+	instead := sp.order.Replacements(r.Index)
+	if len(instead) == 0 {
+		sp.addOnce(r, known)
+		return
+	}
+	known.Doubts = nil // they are about another address
+	for _, one := range instead {
+		sp.addOnce(mail.Recipient{Index: r.Index, Address: one.Address, ORcpt: one.ORcpt, Notify: one.Notify}, known)
+	}
+}
+
+// fresh returns what is left of an outcome when a recipient is requeued: the hosts that may have the message, and
+// what is owed to the sender, with what the report will say.
+func (sp *split) fresh(known mail.Outcome) mail.Outcome {
+	left := mail.Outcome{Index: known.Index, Doubts: known.Doubts}
+	if known.Report != mail.ReportNone {
+		left.Result, left.Report, left.Reply, left.At = known.Result, known.Report, known.Reply, known.At
+	}
+	if sp.order.KeepRoute {
+		left.Ordered = known.Ordered
+	}
+	return left
+}
+
+// addOnce adds a recipient of a requeued message unless it has the address already.
+func (sp *split) addOnce(r mail.Recipient, known mail.Outcome) {
+	if sp.present != nil {
+		key := r.Address.Key()
+		if _, there := sp.present[key]; there {
+			return
+		}
+		if len(sp.present) < mail.RequeueDistinct {
+			sp.present[key] = struct{}{}
+		}
+	}
+	sp.add(r, known)
 }
 
 // add adds a recipient with its outcome.
@@ -205,7 +275,7 @@ func (sp *split) emit(s *Spool, b *pebble.Batch) error {
 	if sp.kind != 0 {
 		return nil
 	}
-	sp.kind = s.kind(mail.AreaHold)
+	sp.kind = s.kind(sp.state.area)
 	var list []byte
 	if sp.env.chunks == 0 {
 		list = sp.chunks[0]
@@ -228,13 +298,13 @@ func (sp *split) emit(s *Spool, b *pebble.Batch) error {
 	}
 	return errors.Join(putEnvelope(b, &sp.env, list),
 		putState(b, sp.env.ID, &sp.state, appendState(nil, &sp.state)),
-		mark(b, indexKey(sp.kind, mail.AreaHold, sp.indexed)))
+		mark(b, indexKey(sp.kind, sp.state.area, sp.indexed)))
 }
 
 func (e *edits) emitSplits(b *pebble.Batch, ed *edit) error {
 	for _, sp := range ed.splits {
 		if sp.kind == 0 {
-			e.tally.moves = append(e.tally.moves, move{sp.env.ID, mail.AreaNone, mail.AreaHold})
+			e.tally.moves = append(e.tally.moves, move{sp.env.ID, mail.AreaNone, sp.state.area})
 			if e.s.counts.active() {
 				e.tally.add(sp.env.Flow, 1, sp.env.Size)
 			}
@@ -249,10 +319,51 @@ func (e *edits) emitSplits(b *pebble.Batch, ed *edit) error {
 // committed ensures that the message is in its index, which may have been rebuilt
 // meanwhile (see Draft.commit).
 func (sp *split) committed(s *Spool) {
-	if sp.kind == 0 || s.kind(mail.AreaHold) == sp.kind {
+	if sp.kind == 0 || s.kind(sp.state.area) == sp.kind {
 		return
 	}
-	if err := s.index(mail.AreaHold, sp.indexed); err != nil {
+	if err := s.index(sp.state.area, sp.indexed); err != nil {
 		s.cfg.Logger.Error("a message is not in its index until the next start", "id", sp.env.ID.String(), "error", err)
+	}
+}
+
+// requeuedBy returns the messages that have taken the place of that of a change, as it orders. If the change is
+// repeated because it was unknown whether it had been made, they are on disk already, and the original may be gone.
+func (e *edits) requeuedBy(c *mail.Change) (made []mail.Requeued, err error) {
+	for i := range c.Splits {
+		if c.Splits[i].Requeue == nil {
+			continue
+		}
+		into := c.Splits[i].Into
+		st := e.splitState(c.ID, into)
+		if st == nil {
+			if st, err = e.s.readState(into); err != nil {
+				return nil, err
+			}
+		}
+		if st != nil {
+			made = append(made, mail.Requeued{ID: into, Place: st.place()})
+		}
+	}
+	return made, nil
+}
+
+// splitState returns the state of a message that this Apply makes of another one; nil if it does not.
+func (e *edits) splitState(of, into mail.QueueID) *state {
+	if ed := e.byID[of]; ed != nil {
+		for _, sp := range ed.splits {
+			if sp.env.ID == into {
+				return &sp.state
+			}
+		}
+	}
+	return nil
+}
+
+// endRequeue removes a message of which nothing is left after a requeue.
+func (ed *edit) endRequeue(c *mail.Change) {
+	requeued := slices.ContainsFunc(c.Splits, func(s mail.Split) bool { return s.Requeue != nil })
+	if st := &ed.state; requeued && st.area != mail.AreaCorrupt && !st.lost() && st.settled == st.recipients && st.owed == 0 {
+		ed.phase = editGone
 	}
 }

@@ -115,20 +115,55 @@ func (c *codec) change(m *mail.Change) {
 }
 
 func (c *codec) split(s *mail.Split) {
-	into := ""
-	if c.writing {
-		into = s.Into.String()
-	}
-	c.always("into", &into)
-	if !c.writing {
-		id, err := mail.ParseQueueID(into)
-		if err != nil {
-			c.fail("into %q: %v", into, err)
-		}
-		s.Into = id
-	}
+	c.beginID("into", &s.Into)
 	c.indexes("moved", "recipient", &s.Recipients)
 	c.text("why", &s.Reason)
+	c.requeue(&s.Requeue)
+}
+
+// beginID is the ID with which an element of a list begins.
+func (c *codec) beginID(key string, v *mail.QueueID) {
+	text := ""
+	if c.writing {
+		text = v.String()
+	}
+	c.always(key, &text)
+	if !c.writing {
+		id, err := mail.ParseQueueID(text)
+		if err != nil {
+			c.fail("%s %q: %v", key, text, err)
+		}
+		*v = id
+	}
+}
+
+// requeue is what is decided anew, if anything is: it begins with the sender.
+func (c *codec) requeue(v **mail.Requeue) {
+	switch {
+	case c.writing && *v == nil:
+		return
+	case c.writing:
+		c.put("requeue", string((*v).Sender))
+	case c.next("requeue"):
+		*v = &mail.Requeue{Sender: mail.Address(c.take())}
+	default:
+		return
+	}
+	r := *v
+	c.text("class", &r.Flow.Class)
+	c.text("tenant", &r.Flow.Tenant)
+	c.text("flow", &r.Flow.Flow)
+	c.flag("keep-route", &r.KeepRoute)
+	list(c, "instead", []string{"instead-of"}, &r.To, func(one *mail.Replacement, _ int) {
+		if c.writing {
+			c.putNumber("instead-of", int64(one.Of))
+		} else {
+			one.Of = c.uint32(c.take())
+		}
+		c.to(&one.Address)
+		c.text("orcpt", &one.ORcpt)
+		value(c, "notify", &one.Notify, mail.Notify.String, parseNotify)
+	})
 }
 
 // Keys with which a reroute begins: an operator's route, or that there is none any more.

@@ -118,6 +118,10 @@ var eventKinds = []kind[qmgr.Event]{
 		c.id("id", &e.Changed.ID)
 		c.place(&e.Changed.Place)
 		c.flag("reports", &e.Changed.Reports)
+		list(c, "requeued", []string{"requeued"}, &e.Changed.Requeued, func(r *mail.Requeued, _ int) {
+			c.beginID("requeued", &r.ID)
+			c.place(&r.Place)
+		})
 	}),
 	kindOf[qmgr.Event]("reported", func(c *codec, e *qmgr.Reported) { c.id("id", &e.ID) }),
 	kindOf[qmgr.Event]("kept", func(c *codec, e *qmgr.Kept) { c.instant("due", &e.Due) }),
@@ -156,6 +160,7 @@ var eventKinds = []kind[qmgr.Event]{
 	kindOf[qmgr.Event]("split", func(c *codec, e *qmgr.Split) {
 		c.id("id", &e.ID)
 		c.split(&e.Split)
+		c.flag("last", &e.Last)
 	}),
 	kindOf[qmgr.Event]("set-route", func(c *codec, e *qmgr.SetRoute) {
 		c.id("id", &e.ID)

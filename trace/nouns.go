@@ -62,6 +62,7 @@ func (c *codec) envelope(e *mail.Envelope) {
 	c.text("class", &e.Flow.Class)
 	c.text("tenant", &e.Flow.Tenant)
 	c.text("flow", &e.Flow.Flow)
+	c.idPair("in-place-of", &e.Requeued)
 }
 
 func (c *codec) place(p *mail.Place) {

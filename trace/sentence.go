@@ -249,7 +249,11 @@ func (f Format) changeSentence(c mail.Change) string {
 		text += ", " + rerouteSentence(&c.Reroutes[i])
 	}
 	for i := range c.Splits {
-		text += fmt.Sprintf(", %d moved into %s", len(c.Splits[i].Recipients), f.name(c.Splits[i].Into))
+		how := "moved into"
+		if c.Splits[i].Requeue != nil {
+			how = "requeued as"
+		}
+		text += fmt.Sprintf(", %d %s %s", len(c.Splits[i].Recipients), how, f.name(c.Splits[i].Into))
 	}
 	if n := len(c.Except); n > 0 {
 		text += fmt.Sprintf(", except %d under way", n)

@@ -229,6 +229,10 @@ func empty(v reflect.Value) {
 		if v.Len() == 0 {
 			v.SetZero()
 		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			empty(v.Elem())
+		}
 	}
 }
 

@@ -400,7 +400,7 @@ func (q *Queue) Fill() {
 }
 
 // Split implements admin.Control.
-func (q *Queue) Split(id mail.QueueID, s mail.Split) {
+func (q *Queue) Split(id mail.QueueID, s mail.Split, _ bool) {
 	var part Message
 	q.order([]mail.QueueID{id}, func(m *Message) {
 		part = Message{Message: m.Message, Content: m.Content}

@@ -351,6 +351,22 @@ func (w *World) HoldSome(m *Message, indexes ...uint32) mail.QueueID {
 	return ev.Split.Into
 }
 
+// Requeue makes an operator requeue some recipients of a message, of which those in to get other addresses, and returns the ID of
+// the new message.
+func (w *World) Requeue(m *Message, to []mail.Replacement, indexes ...uint32) mail.QueueID {
+	w.serial++
+	waiting := m.Unsettled()
+	for _, i := range indexes {
+		if !m.Results[i].Settled() {
+			waiting--
+		}
+	}
+	ev := qmgr.Split{ID: m.Envelope.ID, Last: waiting == 0, Split: mail.Split{Into: mail.NewQueueID(w.Now, w.serial), Recipients: indexes,
+		Requeue: &mail.Requeue{Sender: m.Envelope.Sender, Flow: m.Envelope.Flow, To: to}}}
+	w.Step(ev)
+	return ev.Split.Into
+}
+
 // Reroute makes an operator have some recipients of a message go to a nexthop, or where the configuration says for "".
 func (w *World) Reroute(m *Message, nexthop string, indexes ...uint32) {
 	r := mail.Reroute{Recipients: indexes}
@@ -553,11 +569,26 @@ func (w *World) apply(c mail.Change) mail.Changed {
 	for _, r := range c.Reroutes {
 		w.applyReroute(m, r)
 	}
+	requeued := 0
 	for i := range c.Splits {
-		w.applySplit(m, &c.Splits[i])
+		w.applySplit(m, &c.Splits[i], c.At)
+		if c.Splits[i].Requeue != nil {
+			requeued++
+		}
 	}
 	w.applyOp(m, c)
+	if requeued > 0 && m.Unsettled() == 0 && m.Place.Area != mail.AreaCorrupt && !slices.ContainsFunc(m.Owed, func(k mail.ReportKind) bool { return k != mail.ReportNone }) {
+		if m.busy > 0 {
+			w.violate("message %v is requeued while %d deliveries are under way", c.ID, m.busy)
+		}
+		m.Place = mail.Place{}
+	}
 	out := mail.Changed{ID: c.ID, Place: m.Place}
+	for _, s := range c.Splits {
+		if part := w.Messages[s.Into]; part != nil && s.Requeue != nil {
+			out.Requeued = append(out.Requeued, mail.Requeued{ID: s.Into, Place: part.Place})
+		}
+	}
 	for _, k := range m.Owed {
 		out.Reports = out.Reports || k != mail.ReportNone
 	}
@@ -582,7 +613,7 @@ func (w *World) applyReroute(m *Message, r mail.Reroute) {
 }
 
 // applySplit carries out the spool's part of a split.
-func (w *World) applySplit(m *Message, s *mail.Split) {
+func (w *World) applySplit(m *Message, s *mail.Split, at mail.Instant) {
 	if m.Place.Area == mail.AreaCorrupt {
 		return
 	}
@@ -591,17 +622,39 @@ func (w *World) applySplit(m *Message, s *mail.Split) {
 	}
 	part := &Message{Envelope: m.Envelope, Place: m.in(mail.AreaHold, 0)}
 	part.Envelope.ID = s.Into
+	if r := s.Requeue; r != nil {
+		part.Envelope.Sender, part.Envelope.Flow, part.Envelope.Requeued = r.Sender, r.Flow, m.Envelope.ID
+		part.Envelope.Attempts, part.Envelope.LastAttempt = 0, 0
+		part.Place = mail.Place{Area: mail.AreaDeferred, Due: at, Chunks: 1, Touched: true, Bucket: r.Flow.Bucket()}
+		if m.Place.Area == mail.AreaHold {
+			part.Place.Area, part.Place.Due = mail.AreaHold, m.Place.Due
+		}
+	}
 	for _, i := range s.Recipients {
 		if m.Results[i].Settled() {
 			continue
 		}
-		r := m.Recipients[i]
-		r.Index = uint32(len(part.Recipients))
-		part.Recipients = append(part.Recipients, r)
-		part.Results = append(part.Results, m.Results[i])
-		part.Owed = append(part.Owed, m.Owed[i])
-		part.Accepted = append(part.Accepted, 0)
-		part.Refused = append(part.Refused, false)
+		list, result := []mail.Recipient{m.Recipients[i]}, m.Results[i]
+		if q := s.Requeue; q != nil {
+			if instead := q.Replacements(i); len(instead) > 0 {
+				list = nil
+				for _, one := range instead {
+					list = append(list, mail.Recipient{Address: one.Address, ORcpt: one.ORcpt, Notify: one.Notify})
+				}
+			}
+			result = mail.Pending
+		}
+		for _, r := range list {
+			r.Index = uint32(len(part.Recipients))
+			if q := s.Requeue; q != nil && !q.KeepRoute {
+				r.Ordered = nil
+			}
+			part.Recipients = append(part.Recipients, r)
+			part.Results = append(part.Results, result)
+			part.Owed = append(part.Owed, m.Owed[i])
+			part.Accepted = append(part.Accepted, 0)
+			part.Refused = append(part.Refused, false)
+		}
 		m.Results[i], m.Owed[i] = mail.Moved, mail.ReportNone
 	}
 	if part.Envelope.Recipients = uint32(len(part.Recipients)); part.Envelope.Recipients > 0 {

@@ -31,12 +31,15 @@ const (
 	OrderedNothing Ordered = iota
 	OrderedHold
 	OrderedDrop
-	OrderedSome    // some recipients are given up, or held in a message of their own; others may be rerouted
+	OrderedSome    // some recipients are given up, or held in a message of their own; others may be rerouted or requeued
 	OrderedReroute // recipients go elsewhere
+	OrderedRequeue // recipients are put into a message that takes the place of this one
 )
 
 // String returns the word that the API shows; "" for OrderedNothing.
-func (o Ordered) String() string { return [...]string{"", "hold", "drop", "some", "reroute"}[o] }
+func (o Ordered) String() string {
+	return [...]string{"", "hold", "drop", "some", "reroute", "requeue"}[o]
+}
 
 // A Place is one destination of a message.
 type Place struct {

@@ -100,7 +100,8 @@ func TestShowAttempts(t *testing.T) {
 
 // An order that waits for deliveries is shown, since it is not visible elsewhere.
 func TestShowOrdered(t *testing.T) {
-	for ordered, want := range map[string]string{"hold": "Ordered     will be held when", "some": "Ordered     some recipients will be given up, held or rerouted when", "reroute": "Ordered     recipients will be rerouted when the deliveries in progress end, unless they get it from these\n", "": "\nSender"} {
+	for ordered, want := range map[string]string{"hold": "Ordered     will be held when", "some": "Ordered     some recipients will be given up, held, rerouted or requeued when", "reroute": "Ordered     recipients will be rerouted when the deliveries in progress end, unless they get it from these\n",
+		"requeue": "Ordered     recipients will be requeued, under a new ID, when the deliveries in progress end, unless they get it from these\n", "": "\nSender"} {
 		var out bytes.Buffer
 		d := admin.Detail{Summary: admin.Summary{ID: "00AX7VVSG0003", State: admin.StateActive, Total: 1, Waiting: 1, Ordered: ordered}}
 		if (&shower{out: &out}).head(&d, time.Now()); !strings.Contains(out.String(), want) || strings.Contains(out.String(), "Ordered") != (ordered != "") {

@@ -194,9 +194,11 @@ func orderedText(order string) string {
 	case "drop":
 		return "will be dropped" + end
 	case "some":
-		return "some recipients will be given up, held or rerouted" + end
+		return "some recipients will be given up, held, rerouted or requeued" + end
 	case "reroute":
 		return "recipients will be rerouted" + end + ", unless they get it from these"
+	case "requeue":
+		return "recipients will be requeued, under a new ID," + end + ", unless they get it from these"
 	}
 	return human.Plain(order) + end
 }
