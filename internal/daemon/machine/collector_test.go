@@ -12,16 +12,18 @@ import (
 func TestCollectorPercent(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
-		live, roots uint64
-		want        int
+		live, scanned, roots uint64
+		want                 int
 	}{
-		{0, 0, 800}, {1 * mb, 0, 800}, {4 * mb, 0, 700}, {8 * mb, 0, 300}, {4 * mb, 4 * mb, 350}, {15 * mb, 0, 113}, {15 * mb, 15 * mb, 100}, {16 * mb, 0, 100}, {200 * mb, 0, 100},
+		{0, 0, 0, 800}, {1 * mb, 1 * mb, 0, 800}, {4 * mb, 4 * mb, 0, 700}, {8 * mb, 8 * mb, 0, 300}, {4 * mb, 4 * mb, 4 * mb, 350}, {15 * mb, 9 * mb, 0, 113},
+		{15 * mb, 9 * mb, 15 * mb, 100}, {16 * mb, 9 * mb, 0, 100}, {32 * mb, 9 * mb, 5 * mb, 100}, {200 * mb, 200 * mb, 0, 100},
+		{128 * mb, 9 * mb, 0, 25}, {128 * mb, 64 * mb, 0, 50}, {128 * mb, 9 * mb, 32 * mb, 40}, {10_000 * mb, 0, 0, 1}, // tables, a cache, contents
 	} {
-		got := collectorPercent(c.live, c.roots)
+		got := collectorPercent(c.live, c.scanned, c.roots)
 		if got < c.want-1 || got > c.want {
-			t.Errorf("GOGC=%d with %d MB live and %d MB of roots, want %d", got, c.live/mb, c.roots/mb, c.want)
+			t.Errorf("GOGC=%d with %d MB live, %d MB of them scanned, and %d MB of roots, want %d", got, c.live/mb, c.scanned/mb, c.roots/mb, c.want)
 		}
-		if goal := c.live + (c.live+c.roots)*uint64(got)/100; goal > max(heapFloor, 2*c.live+c.roots) {
+		if goal := c.live + (c.live+c.roots)*uint64(got)/100; goal > max(heapFloor, c.live+c.roots+max(heapFloor, min(c.live, c.scanned)), c.live*101/100) {
 			t.Errorf("with %d MB live the heap grows to %d MB", c.live/mb, goal/mb)
 		}
 	}
@@ -55,13 +57,20 @@ func TestCollectorFollowsTheHeap(t *testing.T) {
 		t.Errorf("GOGC=%d with %s", gcPercent(), what)
 	}
 	follows("a small heap", func(p int) bool { return p > 200 })
-	large := make([]*[1 << 20]byte, 40)
+	large := make([]*[1 << 20]byte, 100)
 	for i := range large {
 		large[i] = new([1 << 20]byte)
 	}
-	follows("a large heap", func(p int) bool { return p == 100 })
+	follows("a large heap without pointers", func(p int) bool { return p < 60 })
 	runtime.KeepAlive(large)
 	large = nil
+	linked := make([]*[1 << 17]*byte, 100)
+	for i := range linked {
+		linked[i] = new([1 << 17]*byte)
+	}
+	follows("a large heap of pointers", func(p int) bool { return p > 90 })
+	runtime.KeepAlive(linked)
+	linked = nil
 	follows("a heap that is small again", func(p int) bool { return p > 200 })
 }
 
