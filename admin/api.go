@@ -182,7 +182,10 @@ type Detail struct {
 	Places     []MessageDestination `json:"destinations,omitempty" doc:"In core: its destinations, at most 20, those with waiting recipients first."`
 	MorePlaces int                  `json:"destinations_more,omitempty" doc:"Number of destinations left out."`
 	Routing    int                  `json:"routing,omitempty" doc:"In core: recipients whose routes are still being looked up."`
-	History    []Attempt            `json:"history" doc:"Attempts that left recipients to retry or to report, the oldest first, as far as the daemon remembers them: since its start, and among the last 10,000 of all messages. The last outcome of each recipient is in all_recipients."`
+	History    []Attempt            `json:"history" maxItems:"100" doc:"The newest attempts that left recipients to retry or to report, the oldest first, as far as the daemon remembers them: since its start, and among the last 10,000 of all messages, or fewer if replies are long. The last outcome of each recipient is in all_recipients; the log has all attempts."`
+	Older      int                  `json:"history_more,omitempty" doc:"Number of attempts that are remembered and are older than these."`
+	Forgotten  int                  `json:"history_missing,omitempty" doc:"Number of the attempts (of the field attempts) of which nothing is remembered: those before history_since, and those forgotten in favor of later ones."`
+	Since      *time.Time           `json:"history_since,omitempty" doc:"The start of the daemon, since which attempts are remembered; absent if none are missing."`
 	All        []Recipient          `json:"all_recipients" doc:"Recipients, including settled ones, from the requested index on."`
 	Next       *uint32              `json:"next,omitempty" doc:"The index of the next page; absent at the end."`
 }
@@ -195,7 +198,7 @@ type Attempt struct {
 	Host      string    `json:"host,omitempty" doc:"The server that gave the reply; absent if none did."`
 	Source    string    `json:"source,omitempty" doc:"The source that the mail left from."`
 	Stage     string    `json:"stage,omitempty" doc:"What the reply answers, as in the log; absent if it is not a server's."`
-	Reply     string    `json:"reply" doc:"The reply as it came, at most 500 octets."`
+	Reply     string    `json:"reply" doc:"The reply as it came."`
 	Recipient string    `json:"recipient" doc:"The first of the recipients."`
 	More      int       `json:"more,omitempty" doc:"The number of other recipients."`
 }

@@ -59,6 +59,8 @@ type Config struct {
 
 	// Attempts returns the attempts at a message that are remembered, the oldest first; nil: none are.
 	Attempts func(mail.QueueID) []Attempt
+	// Started is when Attempts began to remember.
+	Started time.Time
 	// LogLevel is the level of the log; nil: it cannot be changed.
 	LogLevel LogLeveler
 	// Wiretap has the watchers of connections; nil: they cannot be watched.

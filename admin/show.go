@@ -40,7 +40,7 @@ func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
 	d := detailOf(sum, &m.Envelope)
 	d.Places, d.MorePlaces, d.Routing = messageDestinations(&core.view), core.view.More, core.view.Routing
 	if s.cfg.Attempts != nil {
-		d.History = append(d.History, s.cfg.Attempts(m.Envelope.ID)...)
+		d.remember(s.cfg.Attempts(m.Envelope.ID), s.cfg.Started)
 	}
 	if in.Limit == 0 {
 		return &showOutput{d}, nil
@@ -56,6 +56,25 @@ func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
 		d.Next = &list.Next
 	}
 	return &showOutput{d}, nil
+}
+
+// historyMax is the maximum number of attempts in an answer. A message with 20,000 recipients may have as many.
+const historyMax = 100
+
+// remember sets the attempts that are remembered, the oldest first, and the number of those that are not.
+func (d *Detail) remember(all []Attempt, since time.Time) {
+	rounds := make(map[int]bool)
+	for i := range all {
+		if n := all[i].Number; n <= int(d.Attempts) { // the next is under way
+			rounds[n] = true
+		}
+	}
+	if d.Forgotten = int(d.Attempts) - len(rounds); d.Forgotten > 0 {
+		since = since.UTC()
+		d.Since = &since
+	}
+	d.Older = max(len(all)-historyMax, 0)
+	d.History = append(d.History, all[d.Older:]...)
 }
 
 func detailOf(sum Summary, e *mail.Envelope) Detail {

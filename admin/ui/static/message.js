@@ -54,6 +54,11 @@ function header(d, ctx) {
 // same words are one event.
 function timeline(d) {
   const events = [{ at: d.arrived, kind: "new", text: ["arrived", d.client_address && " from ", d.client_address, ` with ${plural(d.recipients_total, "recipient")}`] }];
+  if (d.history_missing) {
+    const why = new Date(d.arrived) < new Date(d.history_since) ? "before the start of the daemon" : "forgotten in favor of later ones";
+    events.push({ at: new Date(d.arrived) < new Date(d.history_since) ? d.history_since : d.arrived, kind: "gap", text: `${plural(d.history_missing, "attempt")} ${why}: not shown; the log has ${d.history_missing === 1 ? "it" : "them"}` });
+  }
+  if (d.history_more) events.push({ at: d.history[0].at, kind: "gap", text: `${plural(d.history_more, "outcome")} before these` });
   for (const a of d.history) {
     events.push({ at: a.at, kind: a.result, said: a.reply, text: [`attempt ${a.number}: ${a.result}: `, a.recipient, a.more > 0 && ` and ${count(a.more)} more`, a.host && " at ", a.host, a.stage && `, after ${a.stage}`, a.source && ", from ", a.source] });
   }

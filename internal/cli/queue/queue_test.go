@@ -163,3 +163,32 @@ func TestShowRoute(t *testing.T) {
 		}
 	}
 }
+
+// What "queue show" says of attempts that are not remembered.
+func TestShowMissingAttempts(t *testing.T) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	since := now.Add(-time.Hour)
+	attempts := []admin.Attempt{{Number: 4, Result: "deferred", Recipient: "a@a.test", Reply: "451 one\ntwo"}, {Number: 5, Result: "deferred", Recipient: "a@a.test", Reply: "451 three"}}
+	for _, c := range []struct {
+		arrived time.Time
+		history []admin.Attempt
+		older   int
+		missing int
+		want    string
+	}{
+		{since.Add(-time.Hour), attempts, 0, 3, "3 attempts before the start of the daemon (1h ago, "},
+		{since.Add(-time.Hour), attempts[:1], 0, 1, ") is not shown; the log has it.\n\n"},
+		{since.Add(time.Minute), attempts, 7, 2, "2 attempts forgotten in favor of later ones are not shown; the log has them.\nAttempts that are remembered:\n  … and 7 outcomes before these\n"},
+		{since.Add(time.Minute), attempts, 0, 0, "      451 one\n      two\n"},
+	} {
+		d := admin.Detail{Summary: admin.Summary{ID: "6C34ED1CB5G00", Arrived: c.arrived, Attempts: 5}, History: c.history, Older: c.older, Forgotten: c.missing}
+		if c.missing > 0 {
+			d.Since = &since
+		}
+		var out strings.Builder
+		(&shower{out: &out}).history(&d, now)
+		if got := out.String(); !strings.Contains(got, c.want) || !strings.HasSuffix(got, "\n\n") || strings.HasSuffix(got, "\n\n\n") {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}

@@ -222,10 +222,20 @@ func deadlineText(d *admin.Detail, now time.Time) string {
 
 // history writes the attempts that are remembered, if there was more than one: the recipients have the last.
 func (s *shower) history(d *admin.Detail, now time.Time) {
+	if d.Attempts < 2 && len(d.History) < 2 {
+		return
+	}
+	if text := missingText(d, now); text != "" {
+		defer fmt.Fprintln(s.out)
+		fmt.Fprintln(s.out, text)
+	}
 	if len(d.History) < 2 {
 		return
 	}
 	fmt.Fprintln(s.out, "Attempts that are remembered:")
+	if d.Older > 0 {
+		fmt.Fprintf(s.out, "  … and %s before these\n", human.Count(d.Older, "outcome"))
+	}
 	for i := range d.History {
 		a := &d.History[i]
 		text := fmt.Sprintf("  %s  %d. %s: %s", human.When(a.At, now), a.Number, a.Result, human.Plain(a.Recipient))
@@ -238,9 +248,30 @@ func (s *shower) history(d *admin.Detail, now time.Time) {
 		if a.Stage != "" {
 			text += ", after " + a.Stage
 		}
-		fmt.Fprintf(s.out, "%s\n      %s\n", text, human.Plain(a.Reply))
+		fmt.Fprintf(s.out, "%s\n", text)
+		for _, line := range strings.Split(a.Reply, "\n") {
+			fmt.Fprintf(s.out, "      %s\n", human.Plain(line))
+		}
 	}
-	fmt.Fprintln(s.out)
+	if d.Forgotten == 0 {
+		fmt.Fprintln(s.out)
+	}
+}
+
+// missingText says which attempts are not shown; "" if all are.
+func missingText(d *admin.Detail, now time.Time) string {
+	if d.Forgotten == 0 || d.Since == nil {
+		return ""
+	}
+	what, them := "are", "them"
+	if d.Forgotten == 1 {
+		what, them = "is", "it"
+	}
+	why := "before the start of the daemon (" + human.When(*d.Since, now) + ")"
+	if d.Arrived.After(*d.Since) {
+		why = "forgotten in favor of later ones"
+	}
+	return fmt.Sprintf("%s %s %s not shown; the log has %s.", human.Count(d.Forgotten, "attempt"), why, what, them)
 }
 
 // lastOutcome returns when the last of the recipients that are shown had an outcome;
