@@ -20,7 +20,7 @@ func TestBlockRules(t *testing.T) {
 	}
 	for n, want := range []int{1, 1, 2} {
 		c.Tenants = make([]Tenant, n)
-		if got := c.EveryReplyRule()[1].Tenants; got != want {
+		if got := c.EveryReplyRule()[2].Tenants; got != want {
 			t.Errorf("with %d tenants, mail of %d has to be refused, want %d", n, got, want)
 		}
 	}
@@ -49,9 +49,7 @@ func TestBlockRules(t *testing.T) {
 		{mail.StageRcpt, "550 5.7.1 <ph.test>: Helo command rejected: Host not found", "mx.a.example", "blocked-address"},
 		{mail.StageMail, "550 5.7.606 Access denied, banned sending IP [192.0.2.1]", "a.mail.protection.outlook.com", "blocked-address"},
 		{mail.StageMail, "550 5.7.1 Your IP address is on our blacklist", "mx.a.example", "blocked-address"},
-		{mail.StageGreeting, "553 5.7.1 [BL21] Connections will not be accepted from 192.0.2.1, because the ip is in Spamhaus's list", "mta5.am0.yahoodns.net", "blocked-session"},
-		{mail.StageGreeting, "554 5.7.1 You are not allowed to connect", "mx.a.example", "blocked-session"},
-		{mail.StageEhlo, "550 5.7.1 rejected by policy", "mx.a.example", "blocked-session"},
+		{mail.StageData, "554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using zen.spamhaus.org", "mx.a.example", "blocked-address"},
 		// Not clear which of the two.
 		{mail.StageMail, "550 5.7.1 rejected by policy", "mx.a.example", "blocked-everything"},
 		{mail.StageMail, "554 5.7.1 The domain evil.test resolves to a listed IP address", "mx.a.example", "blocked-everything"},
@@ -62,6 +60,10 @@ func TestBlockRules(t *testing.T) {
 		{mail.StageMail, "550 SPF: ip address not permitted by policy", "mx.a.example", "blocked-sender"},
 		{mail.StageMail, "550 5.7.1 Your IP address is not authorized to send mail on behalf of evil.test", "mx.a.example", "blocked-sender"},
 		{mail.StageMail, "550 5.7.23 SPF check failed for IP address 192.0.2.1", "mx.a.example", "blocked-sender"},
+		{mail.StageMail, "550 5.7.1 bad.example does not designate sending IP 192.0.2.1", "mx.a.example", "blocked-sender"},
+		{mail.StageMail, "550 5.7.1 Mail from bad.example is not allowed from your server (SPF policy)", "mx.a.example", "blocked-sender-spf"},
+		{mail.StageRcpt, "550 5.7.1 rejected per SPF: your server", "mx.a.example", "blocked-sender"},
+		{mail.StageMail, "550 5.7.1 not permitted from client IP (SPF -all)", "mx.a.example", "blocked-sender-spf"},
 		// Something else, or in time.
 		{mail.StageRcpt, "550 5.7.1 rejected by policy", "mx.a.example", ""},
 		{mail.StageRcpt, "550 5.1.1 no such user at this IP address", "mx.a.example", ""},
@@ -70,6 +72,10 @@ func TestBlockRules(t *testing.T) {
 		{mail.StageMail, "451 4.7.1 Client host [192.0.2.1] blocked for now by policy", "mx.a.example", ""},
 		{mail.StageMail, "550 5.1.8 sender address rejected: domain not found", "mx.a.example", ""},
 		{mail.StageGreeting, "554 no SMTP service here", "mx.a.example", ""},
+		// One host.
+		{mail.StageGreeting, "553 5.7.1 [BL21] Connections will not be accepted from 192.0.2.1, because the ip is in Spamhaus's list", "mta5.am0.yahoodns.net", ""},
+		{mail.StageGreeting, "554 5.7.1 You are not allowed to connect", "mx.a.example", ""},
+		{mail.StageEhlo, "550 5.7.1 rejected by policy", "mx.a.example", ""},
 	} {
 		r, err := replies.ParseReply(one.says)
 		if err != nil {
@@ -92,14 +98,18 @@ func TestReplyRulesThatMakeNoSense(t *testing.T) {
 	for rule, want := range map[string]string{
 		"backoff = \"1h\"": "no condition",
 		"class = \"spam\"": "nothing follows",
-		"class = \"spam\"\nbackoff = \"1h\"\nsuspend = \"1h\"":         "a destination that is suspended needs no backoff",
-		"class = \"spam\"\nconcurrency = 1":                            "how long the limits apply",
-		"class = \"spam\"\nfor = \"1h\"\nsuspend = \"1h\"":             "none is set",
-		"class = \"spam\"\nresult = \"permanent\"\nin_a_row = true":    "counted only for",
-		"class = \"spam\"\nresult = \"permanent\"\nsender_domains = 2": "counted only for",
-		"class = \"spam\"\nsuspend = \"1h\"\nin_a_row = true":          "one reply is no row",
-		"stage = \"helo\"\nsuspend = \"1h\"":                           "not a stage of a conversation",
-		"class = \"spam\"\nrate = \"1/s, 5/h\"\nfor = \"1h\"":          "one limit",
+		"class = \"spam\"\nbackoff = \"1h\"\nsuspend = \"1h\"":                  "a destination that is suspended needs no backoff",
+		"class = \"spam\"\nconcurrency = 1":                                     "how long the limits apply",
+		"class = \"spam\"\nfor = \"1h\"\nsuspend = \"1h\"":                      "none is set",
+		"class = \"spam\"\nresult = \"permanent\"\nin_a_row = true":             "counted only for",
+		"class = \"spam\"\nresult = \"permanent\"\nsender_domains = 2":          "counted only for",
+		"class = \"spam\"\nsuspend = \"1h\"\nin_a_row = true":                   "one reply is no row",
+		"class = \"spam\"\nbackoff = \"1h\"\nrecipient_domains = 2":             "only for a suspension",
+		"class = \"spam\"\nsuspend = \"1h\"\nsuspend_first = \"1h\"":            "no first step",
+		"class = \"spam\"\nsuspend = \"until-resumed\"\nsuspend_first = \"1h\"": "no first step",
+		"class = \"spam\"\nbackoff = \"1h\"\nsuspend_first = \"1m\"":            "no first step",
+		"stage = \"helo\"\nsuspend = \"1h\"":                                    "not a stage of a conversation",
+		"class = \"spam\"\nrate = \"1/s, 5/h\"\nfor = \"1h\"":                   "one limit",
 	} {
 		_, err := Parse("posthaste.toml", []byte("[reply_rule.x]\n"+rule+"\n"), testEnvironment)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -108,7 +118,7 @@ func TestReplyRulesThatMakeNoSense(t *testing.T) {
 	}
 	for _, rule := range []string{
 		"stage = \"mail\"\nsuspend = \"1h\"", "class = \"spam\"\nsuspend = \"1h\"\ntimes = 2\nin_a_row = true",
-		"class = \"spam\"\nsuspend = \"1h\"\nsender_domains = 2\nin_a_row = true", "class = \"spam\"\nsuspend = \"1h\"\nconcurrency = 1\nfor = \"2h\"",
+		"class = \"spam\"\nsuspend = \"1h\"\nsender_domains = 2\nin_a_row = true", "class = \"spam\"\nsuspend = \"1h\"\nsuspend_first = \"1m\"\nrecipient_domains = 2", "class = \"spam\"\nsuspend = \"1h\"\nconcurrency = 1\nfor = \"2h\"",
 	} {
 		if _, err := Parse("posthaste.toml", []byte("[reply_rule.x]\n"+rule+"\n"), testEnvironment); err != nil {
 			t.Errorf("%q: %v", rule, err)

@@ -322,6 +322,8 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 				header, usual, value = "[reply_rule.x]\nclass = \"spam\"\n", "backoff = \"1h\"\n", `"2h"`
 			case "suspend":
 				header, value = "[reply_rule.x]\nclass = \"spam\"\nresult = \"permanent\"\n", `"until-resumed"`
+			case "suspend_first", "recipient_domains":
+				header, value = "[reply_rule.x]\nclass = \"spam\"\nsuspend = \"4h\"\n", map[string]string{"suspend_first": `"5m"`, "recipient_domains": "3"}[p.Name]
 			case "in_a_row":
 				header, value = header+"times = 3\n", "true"
 			case "concurrency":

@@ -31,16 +31,18 @@ type ReplyRule struct {
 	SenderDomains              int
 	Tenants                    int
 	Recipients                 int
+	RecipientDomains           int
 	Result                     replies.Result
 	Backoff                    time.Duration
 	Suspend                    time.Duration
+	SuspendFirst               time.Duration
 	Concurrency                int
 	Rate                       rate.Limits
 	For                        time.Duration
 }
 
 func standardReplyRule(name string) ReplyRule {
-	return ReplyRule{Name: name, Times: 1, Within: time.Hour, SenderDomains: 1, Tenants: 1, Recipients: 1}
+	return ReplyRule{Name: name, Times: 1, Within: time.Hour, SenderDomains: 1, Tenants: 1, Recipients: 1, RecipientDomains: 1}
 }
 
 func replyRuleName(r *ReplyRule) string { return r.Name }
@@ -54,7 +56,7 @@ func replyParameters() []parameter[Config] {
 			"Whether the built-in rules for large receivers apply after those of [reply_rule.NAME]; \"posthaste replies rules\" shows them.",
 			"Set it to true if you send much mail to these receivers and have no rules of your own for them."),
 		define("block_reply_rules", flag(), func(c *Config) *bool { return &c.BlockReplyRules }, true,
-			"Whether the built-in rules for receivers that block your address apply, after all others: a destination that refuses everything because of the address that it comes from is suspended for hours, and its mail is kept; \"posthaste replies rules\" shows them.",
+			"Whether the built-in rules for receivers that block your address apply, after all others. Mail that is refused because of the address that it comes from is kept, and suspended for minutes at first, for hours if the refusals go on. The command \"posthaste replies rules\" shows them.",
 			"Set it to false if mail that is refused with 5xx should always be returned at once, as Postfix does, or if rules of your own do this."),
 	}
 }
@@ -136,8 +138,11 @@ func allReplyRuleParameters() []parameter[ReplyRule] {
 			"The number of tenants whose mail must have been refused, among the replies in \"times\". Mail without a tenant, and a reply at greeting, ehlo or auth, count for all.",
 			"Raise it if tenants are customers whom you do not trust: then one of them cannot stop the mail of others by mail that is refused."),
 		define("recipients", integer(limit[int]{min: 1, max: 16}), func(r *ReplyRule) *int { return &r.Recipients }, 1,
-			"The number of recipients who must have been refused, among the replies in \"times\". A reply before RCPT counts for all. With this parameter, sender_domains or tenants above 1, each message counts once.",
+			"The number of recipients who must have been refused, among the replies in \"times\". A reply before RCPT counts for all, and the extension of an address (user+extension) does not matter. With this parameter, sender_domains, recipient_domains or tenants above 1, each message counts once.",
 			"Raise it if a reply may be about the recipient as well as about your address."),
+		define("recipient_domains", integer(limit[int]{min: 1, max: 16}), func(r *ReplyRule) *int { return &r.RecipientDomains }, 1,
+			"The number of recipients' domains whose mail must have been refused for the destination to be suspended, if the replies are about recipients. Replies about recipients of one domain suspend the mail to that domain only, as soon as the other conditions are met. Replies before RCPT suspend the destination without regard to domains.",
+			"Raise it if receivers have customers with rules of their own: then one of them cannot stop your mail for the others."),
 		define("result", words(word[replies.Result]{"as-replied", replies.ResultKept}, word[replies.Result]{"permanent", replies.ResultPermanent}, word[replies.Result]{"temporary", replies.ResultTemporary}),
 			func(r *ReplyRule) *replies.Result { return &r.Result }, replies.ResultKept,
 			"The outcome for the recipient: as-replied follows the code; permanent returns the mail at once, although the code is 4xx; temporary tries again, although it is 5xx.",
@@ -148,6 +153,9 @@ func allReplyRuleParameters() []parameter[ReplyRule] {
 		define("suspend", periodOr(none, "until-resumed", mail.Indefinitely), func(r *ReplyRule) *time.Duration { return &r.Suspend }, 0,
 			"The time for which the destination is suspended, as by \"posthaste queue suspend\": its mail waits without attempts, and \"posthaste queue resume\" ends it earlier. With until-resumed, nothing else ends it.",
 			"Set it for replies on which a person should look at the cause, such as a block of your address."),
+		define("suspend_first", none, func(r *ReplyRule) *time.Duration { return &r.SuspendFirst }, 0,
+			"The time of the first suspension. If nothing is accepted after it, and the rule applies again, the next one lasts twice as long, and so on up to the time in \"suspend\". A restart begins anew.",
+			"Set it if a suspension without need would harm you more than further attempts do."),
 		define("concurrency", integer(limit[int]{min: 1, max: 1_000_000, zero: "no limit"}), func(r *ReplyRule) *int { return &r.Concurrency }, 0,
 			"The number of connections to the destination at once, for the time in \"for\".",
 			"Set it to 1 or 2 for receivers that say too many connections."),
@@ -181,12 +189,16 @@ func (l *loader) checkReplyRule(t *tomlfile.Table, r *ReplyRule) {
 		l.src.Complain(at, tomlfile.Problem{Key: key, Message: message, Hint: hint})
 	}
 	limits := r.Concurrency > 0 || len(r.Rate.All()) > 0
-	parties := r.SenderDomains > 1 || r.Tenants > 1 || r.Recipients > 1
+	parties := r.SenderDomains > 1 || r.Tenants > 1 || r.Recipients > 1 || r.RecipientDomains > 1
 	switch {
 	case len(r.Receivers)+len(r.Codes)+len(r.Statuses)+len(r.Words)+len(r.Classes)+len(r.Stages) == 0 && r.Text == "":
 		about("class", "this rule has no condition, and would be about every refusal", `add such as class = ["rate-limited"]`)
 	case r.Backoff > 0 && r.Suspend > 0:
 		about("backoff", "a destination that is suspended needs no backoff", "remove one of backoff and suspend")
+	case r.RecipientDomains > 1 && r.Suspend == 0:
+		about("recipient_domains", "domains are distinguished only for a suspension", `add such as suspend = "4h"`)
+	case r.SuspendFirst > 0 && (r.Suspend == mail.Indefinitely || r.SuspendFirst >= r.Suspend):
+		about("suspend_first", "this is no first step towards the time in suspend", `add such as suspend = "4h", or remove suspend_first`)
 	case r.Result == replies.ResultKept && r.Backoff == 0 && r.Suspend == 0 && !limits:
 		about("backoff", "nothing follows from this rule", `add such as backoff = "30m", or result = "permanent"`)
 	case (r.InARow || parties) && r.Backoff == 0 && r.Suspend == 0 && !limits:
@@ -204,8 +216,8 @@ func (l *loader) checkReplyRule(t *tomlfile.Table, r *ReplyRule) {
 
 // rule returns the rule for package replies. Its conditions have been checked.
 func (r *ReplyRule) rule() replies.Rule {
-	one := replies.Rule{Name: r.Name, Transports: r.Transports, Result: r.Result, Times: r.Times, Within: r.Within, InARow: r.InARow, SenderDomains: r.SenderDomains, Tenants: r.Tenants, Recipients: r.Recipients,
-		Rest: r.Backoff, Suspend: r.Suspend, Concurrency: r.Concurrency, For: r.For}
+	one := replies.Rule{Name: r.Name, Transports: r.Transports, Result: r.Result, Times: r.Times, Within: r.Within, InARow: r.InARow, SenderDomains: r.SenderDomains, Tenants: r.Tenants, Recipients: r.Recipients, RecipientDomains: r.RecipientDomains,
+		Rest: r.Backoff, Suspend: r.Suspend, SuspendFirst: r.SuspendFirst, Concurrency: r.Concurrency, For: r.For}
 	for _, s := range r.Receivers {
 		one.MX = append(one.MX, patternfile.Receiver(s))
 	}

@@ -171,7 +171,7 @@ func samples(p Parameter) []string {
 	}
 	if p.Table == tableReplyRule {
 		switch p.Name {
-		case "concurrency", "for", "class", "backoff", "suspend", "in_a_row":
+		case "concurrency", "for", "class", "backoff", "suspend", "suspend_first", "recipient_domains", "in_a_row":
 			return nil // right only together with others
 		case "sender_domains", "tenants", "recipients":
 			return []string{"3", "0xf"}

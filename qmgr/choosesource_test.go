@@ -124,7 +124,7 @@ func TestChooseSourceAgainstTwin(t *testing.T) {
 				m.serial++
 			}
 			want := w.choose(q, smtp, m, name)
-			got, why := q.chooseSource(m, smtp, way{name, name, ""}, name)
+			got, why := q.chooseSource(m, smtp, way{name, name, ""}, name, addressees{})
 			if (want < 0) != !why.IsZero() || want >= 0 && got != q.sources.All()[want] {
 				t.Fatalf("run %d, pick %d for %s: %s %v, want %d", run, pick, name, got.String(), why, want)
 			}
@@ -156,7 +156,7 @@ func BenchmarkChooseSource(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					m.serial++
-					q.chooseSource(m, smtp, way{"d.test", "d.test", ""}, "d.test")
+					q.chooseSource(m, smtp, way{"d.test", "d.test", ""}, "d.test", addressees{})
 				}
 			})
 		}

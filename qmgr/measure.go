@@ -1,8 +1,7 @@
 package qmgr
 
 import (
-	"slices"
-
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/directory"
 	"github.com/posthaste-mta/posthaste/qmgr/measure"
@@ -46,24 +45,34 @@ func (q *Qmgr) measure(d *queue, m *mail.Measure) {
 	if m == nil || d.transport.Name == TransportRetry || d.transport.Name == TransportError || !q.rules.Has(m.Rule) {
 		return
 	}
-	if m.Suspend > 0 && q.suspended.OfDestination(d.way().on(d.transport.Name), d.source.String()).Until != 0 {
+	if m.Suspend > 0 && q.suspendedBy(d, m) {
 		return // to what was under way: it neither lengthens the suspension nor counts after it
 	}
 	if d.measures == nil {
 		d.newMeasures()
 	}
-	if d.measures.Enough(m, q.now) {
-		if m.Rest > 0 {
-			q.restBy(d, m)
-		}
-		if m.Limits() {
-			q.lowerBy(d, m)
-		}
+	switch enough, before := d.measures.Count(m, q.now); enough {
+	case measure.EnoughForAll:
+		q.take(d, m, before)
+	case measure.EnoughForDomain:
 		if m.Suspend > 0 {
-			q.suspendBy(d, m)
+			q.suspendDomainBy(d, m, m.SuspendAfter(before))
 		}
 	}
 	q.watchSightings(d)
+}
+
+// take takes a measure on a destination for which there were enough replies, and before that several times.
+func (q *Qmgr) take(d *queue, m *mail.Measure, before int) {
+	if m.Rest > 0 {
+		q.restBy(d, m)
+	}
+	if m.Limits() {
+		q.lowerBy(d, m)
+	}
+	if m.Suspend > 0 {
+		q.suspendBy(d, m, m.SuspendAfter(before))
+	}
 }
 
 func (d *queue) newMeasures() {
@@ -72,11 +81,16 @@ func (d *queue) newMeasures() {
 }
 
 // accepts records that a destination has accepted a message, for rules that count replies in a row.
-func (q *Qmgr) accepts(d *queue, outcomes []mail.Outcome) {
-	if d = d.whole(); d.measures != nil && d.measures.Counts() && slices.ContainsFunc(outcomes, func(o mail.Outcome) bool { return o.Result == mail.Delivered }) {
-		d.measures.Accepted()
-		q.watchSightings(d)
+func (q *Qmgr) accepts(d *queue, to []mail.Recipient, outcomes []mail.Outcome) {
+	if d = d.whole(); d.measures == nil || !d.measures.Counts() {
+		return
 	}
+	for i, o := range outcomes {
+		if o.Result == mail.Delivered && i < len(to) {
+			d.measures.Accepted(idn.Key(to[i].Address.Domain()))
+		}
+	}
+	q.watchSightings(d)
 }
 
 // restBy has a destination rest. A rest that would end earlier than the present one

@@ -32,7 +32,9 @@ func (q *Qmgr) delivered(ev Delivered) {
 		q.feedback(queueOf(e.Destination()), v.attempt, ev.Result)
 	}
 	m := messageOf(e.Message)
-	q.accepts(queueOf(e.Destination()), ev.Result.Outcomes)
+	if m.callout == nil {
+		q.accepts(queueOf(e.Destination()), e.Recipients, ev.Result.Outcomes)
+	}
 	q.measure(queueOf(e.Destination()), ev.Result.Measure)
 	q.judgeWarmup(&v, ev.Result.Outcomes)
 	if untried := q.noteOutcomes(m, e, ev.Result.Outcomes); len(untried) > 0 {

@@ -120,6 +120,9 @@ func (c *chaos) rules() {
 			if m.Suspend = mail.Indefinitely; c.r.Permille(700) {
 				m.Suspend = time.Duration(1+c.r.IntN(300)) * time.Second
 			}
+			m.Domains, m.InARow = c.r.IntN(3), c.r.Permille(500)
+			m.SuspendFirst = time.Duration(c.r.IntN(60)) * time.Second
+			m.Refused.Domain = []string{"", "d0.test", "d1.test", "d2.test"}[c.r.IntN(4)]
 		}
 		return m
 	}

@@ -180,7 +180,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		q.bindToRetry(m, b, t.outage.reason, mail.Origin{Transport: t.Name, Nexthop: reach, Security: to.Security})
 		return
 	}
-	from, why := q.chooseSource(m, t, way{name, reach, to.Security}, nexthop)
+	from, why := q.chooseSource(m, t, way{name, reach, to.Security}, nexthop, addressees{one: b.recipient.Address})
 	if !why.IsZero() {
 		switch {
 		case suspend.IsReason(why.Text):

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
@@ -41,7 +42,7 @@ func (q *queue) way() way { return way{q.name, q.nexthop, q.security} }
 // The sources of the pool take turns (source.Fleet). It must not leave from one that maySend
 // refuses, nor from one whose allowance for the site is used up today, or will be by what waits. nexthop is that of the
 // message's route.
-func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*source.State, mail.Reply) {
+func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string, who addressees) (*source.State, mail.Reply) {
 	p := q.poolOf(m, t, nexthop)
 	if p == nil {
 		return nil, mail.Reply{}
@@ -58,7 +59,7 @@ func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*
 	}
 	s := q.sources.Choose(c, func(s *source.State) source.Use {
 		switch {
-		case !q.maySend(s, t, to) || !q.allows(t, to.name, warmup.Key{Source: s.Name, Site: to.reach}):
+		case !q.maySend(s, t, to, who) || !q.allows(t, to.name, warmup.Key{Source: s.Name, Site: to.reach}):
 			return source.UseNot
 		case q.deadFrom(t, to, s):
 			return source.UseDead
@@ -66,14 +67,35 @@ func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*
 		return source.UseWell
 	})
 	if s == nil {
-		return nil, q.noSource(m, t, p, to)
+		return nil, q.noSource(m, t, p, to, who)
 	}
 	return s, mail.Reply{}
 }
 
+// addressees are for whom mail needs a source: one recipient, or all those of an entry.
+type addressees struct {
+	one mail.Address
+	all []mail.Recipient
+}
+
 // maySend reports whether mail may leave from a source for a destination at all.
-func (q *Qmgr) maySend(s *source.State, t *transport, to way) bool {
-	return s.Up() && q.suspended.OfSource(s.Name, to.on(t.Name)).Until == 0
+func (q *Qmgr) maySend(s *source.State, t *transport, to way, who addressees) bool {
+	return s.Up() && q.suspensionFrom(s, t, to, who).Until == 0
+}
+
+// suspensionFrom returns what keeps mail from leaving from a source, the suspension that lasts longest if there are several; the
+// zero Suspension if nothing does.
+func (q *Qmgr) suspensionFrom(s *source.State, t *transport, to way, who addressees) (longest suspend.Suspension) {
+	if !q.suspended.Any() {
+		return longest
+	}
+	longest = q.suspended.OfSource(s.Name, to.on(t.Name), idn.Key(who.one.Domain()))
+	for _, r := range who.all {
+		if one := q.suspended.OfSource(s.Name, to.on(t.Name), idn.Key(r.Address.Domain())); one.Until > longest.Until {
+			longest = one
+		}
+	}
+	return longest
 }
 
 // poolOf returns the pool that decides from where a message's mail for a nexthop leaves;
@@ -88,12 +110,12 @@ func (q *Qmgr) poolOf(m *message, t *transport, nexthop string) *source.Pool {
 // noSource is why mail for a site waits whose pool has no source that can be used. It
 // begins with WarmupPrefix if the site only has to wait for the next day, and is a suspension's if
 // some of them are suspended and the others, if there are any, have to wait for the next day.
-func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way) mail.Reply {
+func (q *Qmgr) noSource(m *message, t *transport, p *source.Pool, to way, who addressees) mail.Reply {
 	var down, spent []string
 	var first suspend.Suspension
 	suspended := 0
 	for _, s := range q.sources.Members(p) {
-		of := q.suspended.OfSource(s.Name, to.on(t.Name))
+		of := q.suspensionFrom(s, t, to, who)
 		if of.Until != 0 {
 			q.suspended.Keep(&m.suspension, of.Until)
 			if suspended++; first.Until == 0 || of.Until < first.Until {
@@ -222,7 +244,7 @@ func (q *Qmgr) bindAnew(d *queue) {
 // there is none.
 func (q *Qmgr) bindEntryAnew(e *sched.Entry) {
 	d := queueOf(e.Destination())
-	s, why := q.chooseSource(messageOf(e.Message), d.transport, d.way(), nexthopOf(e))
+	s, why := q.chooseSource(messageOf(e.Message), d.transport, d.way(), nexthopOf(e), addressees{all: e.Recipients})
 	if !why.IsZero() {
 		q.putOff(e, TransportRetry, why)
 		return
@@ -320,5 +342,5 @@ func (q *Qmgr) fits(e *sched.Entry) bool {
 	if p == nil || d.source == nil {
 		return p == nil && d.source == nil
 	}
-	return p.Has(d.source.Name) && q.maySend(d.source, d.transport, d.way()) && !q.overbooked(d)
+	return p.Has(d.source.Name) && q.maySend(d.source, d.transport, d.way(), addressees{all: e.Recipients}) && !q.overbooked(d)
 }

@@ -118,7 +118,7 @@ func (q *Qmgr) putOffSuspendedOf(d *queue) {
 	for _, e := range slices.Collect(d.entries()) {
 		switch {
 		case q.putOffSuspended(e):
-		case d.source != nil && !q.maySend(d.source, d.transport, d.way()):
+		case d.source != nil && !q.maySend(d.source, d.transport, d.way(), addressees{all: e.Recipients}):
 			q.bindEntryAnew(e)
 		}
 	}
@@ -169,12 +169,30 @@ func (q *Qmgr) tellSuspensions(all ...suspend.Notice) {
 	}
 }
 
+// suspendedBy reports whether the mail that a reply refused is suspended already.
+func (q *Qmgr) suspendedBy(d *queue, m *mail.Measure) bool {
+	return q.suspended.OfDestination(d.way().on(d.transport.Name), d.source.String()).Until != 0 ||
+		m.Domains > 1 && q.suspended.OfDomain(m.Refused.Domain, d.source.String()).Until != 0
+}
+
+// suspendDomainBy suspends the mail to a domain because of a rule, from the source that was refused. If rules have suspended as many
+// as they may, it goes on: its recipients are deferred one by one.
+func (q *Qmgr) suspendDomainBy(d *queue, m *mail.Measure, lasts time.Duration) {
+	notice, done := q.suspended.OrderByRule(suspend.DomainKey(m.Refused.Domain, d.source.String()), m, lasts, q.now)
+	if !done {
+		return
+	}
+	q.counts.RuleSuspensions++
+	q.tellSuspensions(notice)
+	q.putOffAllSuspended()
+}
+
 // suspendBy suspends a destination because of a rule. If rules have suspended as many as they
 // may, it rests: for the same time, but no longer than maxRestInstead.
-func (q *Qmgr) suspendBy(d *queue, m *mail.Measure) {
-	notice, done := q.suspended.OrderByRule(d.way().on(d.transport.Name), d.source.String(), m, q.now)
+func (q *Qmgr) suspendBy(d *queue, m *mail.Measure, lasts time.Duration) {
+	notice, done := q.suspended.OrderByRule(suspend.DestinationKey(d.way().on(d.transport.Name), d.source.String()), m, lasts, q.now)
 	if !done {
-		q.restBy(d, &mail.Measure{Rule: m.Rule, Reply: m.Reply, Rest: min(m.Suspend, maxRestInstead)})
+		q.restBy(d, &mail.Measure{Rule: m.Rule, Reply: m.Reply, Rest: min(lasts, maxRestInstead)})
 		return
 	}
 	q.counts.RuleSuspensions++
@@ -316,8 +334,8 @@ func (q *Qmgr) checkSuspensions() {
 				for _, r := range e.Recipients {
 					s, is := q.suspensionOf(e, r.Address)
 					assert.That(!is, "%v waits for %s:%s, which is %s", messageOf(e.Message).ID, t.Name, d.nexthop, s.Reply().Text)
+					assert.That(d.source == nil || q.suspended.OfSource(d.source.Name, d.way().on(t.Name), idn.Key(r.Address.Domain())).Until == 0, "%v waits for %s:%s from source %s, which is suspended", messageOf(e.Message).ID, t.Name, d.nexthop, d.source.String())
 				}
-				assert.That(d.source == nil || q.suspended.OfSource(d.source.Name, d.way().on(t.Name)).Until == 0, "%v waits for %s:%s from source %s, which is suspended", messageOf(e.Message).ID, t.Name, d.nexthop, d.source.String())
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/idn"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -155,7 +156,10 @@ func refused(d *mail.Delivery, i int, stage mail.Stage) mail.Refused {
 	e := &d.Envelope
 	r := mail.Refused{Message: e.ID, Sender: cmp.Or(strings.ToLower(e.Sender.Domain()), "<>"), Tenant: e.Flow.Tenant}
 	if stage != mail.StageMail && i < len(d.Recipients) {
-		r.Recipient = strings.ToLower(string(d.Recipients[i].Address))
+		to := d.Recipients[i].Address
+		local, _, _ := strings.Cut(to.Local(), "+")
+		r.Domain = idn.Key(to.Domain())
+		r.Recipient = strings.ToLower(local) + "@" + r.Domain
 	}
 	return r
 }

@@ -40,13 +40,19 @@ type Rule struct {
 	InARow bool
 	// SenderDomains, Tenants and Recipients, with Times, are the numbers of those whose mail must have been refused; up to 1
 	// is any. A reply that came before MAIL counts for all of them, one before RCPT for all recipients, and one to
-	// mail without a tenant for all tenants. If one of them is above 1, each message counts once.
+	// mail without a tenant for all tenants. If one of them or RecipientDomains is above 1, each message counts once.
 	SenderDomains, Tenants, Recipients int
+	// RecipientDomains is that of recipients' domains for measures on the destination; replies about recipients of one domain
+	// suspend that domain. Up to 1 means that the domain does not matter.
+	RecipientDomains int
 	// Rest is the time for which the destination is not used, 0 if it is.
 	Rest time.Duration
 	// Suspend is the time for which the destination is suspended, 0 if it is not; at
 	// mail.Indefinitely, until an operator resumes it.
 	Suspend time.Duration
+	// SuspendFirst is the time of the first suspension; each further one lasts twice as long, up to Suspend, until
+	// a message is accepted. 0 means that all last as long as Suspend.
+	SuspendFirst time.Duration
 	// Concurrency, and RateCount messages in each RatePer, are limits of the destination for
 	// the time For; 0 means that there is none.
 	Concurrency int
@@ -58,7 +64,7 @@ type Rule struct {
 // measure returns what the rule demands for the destination because of a reply; nil if
 // it demands nothing.
 func (r *Rule) measure(reply *mail.Reply) *mail.Measure {
-	m := &mail.Measure{Rule: r.Name, Reply: *reply, Times: r.Times, Within: r.Within, InARow: r.InARow, Senders: r.SenderDomains, Tenants: r.Tenants, Recipients: r.Recipients, Rest: r.Rest, Suspend: r.Suspend, Concurrency: r.Concurrency, RateCount: r.RateCount, RatePer: r.RatePer, For: r.For}
+	m := &mail.Measure{Rule: r.Name, Reply: *reply, Times: r.Times, Within: r.Within, InARow: r.InARow, Senders: r.SenderDomains, Tenants: r.Tenants, Recipients: r.Recipients, Domains: r.RecipientDomains, Rest: r.Rest, Suspend: r.Suspend, SuspendFirst: r.SuspendFirst, Concurrency: r.Concurrency, RateCount: r.RateCount, RatePer: r.RatePer, For: r.For}
 	if m.Rest == 0 && m.Suspend == 0 && !m.Limits() {
 		return nil
 	}

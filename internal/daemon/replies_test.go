@@ -317,14 +317,23 @@ func TestShippedRulesForBlocks(t *testing.T) {
 			for i := range letters {
 				r.feed(from(mail.Address(fmt.Sprintf("s@c%d.test", i%7)), fmt.Sprintf("<%d>", i), mail.Address(fmt.Sprintf("a%d@d.test", i%5))))
 			}
-			r.until("the destination is suspended", func() bool { return len(r.suspensions()) == 1 })
+			// What comes before MAIL is about one host, which is left alone without a rule.
+			scope, value, suspended := measure.Domain, "d.test", 1
+			switch at {
+			case "MAIL":
+				scope, value = measure.Destination, "smtp:["+strings.Replace(address, ":", "]:", 1)
+			case "", "EHLO":
+				suspended = 0
+			}
+			r.until("the mail is suspended", func() bool { return len(r.suspensions()) == suspended })
 			r.waiting("all mail is deferred", census{mail.AreaDeferred: letters})
-			one := r.suspensions()[0]
-			if !strings.HasPrefix(one.Rule, "blocked-") || !strings.Contains(one.Reason, "Client host [127.0.0.1]") {
-				t.Errorf("suspended: %+v", one)
+			for _, one := range r.suspensions() {
+				if one.Scope != scope.String() || one.Value != value || one.Rule != "blocked-address" || !strings.Contains(one.Reason, "Client host [127.0.0.1]") {
+					t.Errorf("suspended: %+v", one)
+				}
 			}
 			logged := r.log.tail(1 << 20)
-			if n := asked.Load(); n < 3 || n > 60 || strings.Contains(logged, "status=bounced") || strings.Count(logged, "msg=suspended") != 1 {
+			if n := asked.Load(); n < 3 || n > 60 || strings.Contains(logged, "status=bounced") || strings.Count(logged, "msg=suspended") != suspended {
 				t.Errorf("the receiver was asked %d times", n)
 			}
 			if stage := "stage=" + strings.ToLower(at); at == "MAIL" || at == "RCPT" {
@@ -333,8 +342,10 @@ func TestShippedRulesForBlocks(t *testing.T) {
 				}
 			}
 			lifted.Store(true)
-			if _, err := r.d.driver.Resume(t.Context(), qmgr.Resume{Scope: measure.Destination, Value: one.Value, By: "jo"}); err != nil {
-				t.Fatal(err)
+			if suspended > 0 {
+				if _, err := r.d.driver.Resume(t.Context(), qmgr.Resume{Scope: scope, Value: value, By: "jo"}); err != nil {
+					t.Fatal(err)
+				}
 			}
 			queueCommand(t, r.dir, "flush") // or a host that has refused its greeting is left alone for a while
 			r.settled()
@@ -503,4 +514,32 @@ func TestRestOverRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until("it does not rest", func() bool { return !rests() })
+}
+
+// A provider takes mail for many domains at one host, and one customer of it refuses ours. That suspends the mail to this customer's
+// domain, and not what goes to the others.
+func TestBlockByOneDomain(t *testing.T) {
+	t.Parallel()
+	address := speaker(t, func(_, verb, rest string) string {
+		if verb == "RCPT" && strings.Contains(rest, "@evil.test") {
+			return "554 5.7.1 Service unavailable; Client host [127.0.0.1] blocked using bl.example"
+		}
+		return ""
+	})
+	r := start(t, t.TempDir(), routes("evil.test", address, "good.test", address))
+	for i := range 40 {
+		r.feed(from("s@c.test", fmt.Sprintf("<%d>", i), mail.Address(fmt.Sprintf("e%d@evil.test", i))))
+	}
+	r.until("the domain is suspended", func() bool { return len(r.suspensions()) == 1 })
+	for i := range 40 {
+		r.feed(from("s@c.test", fmt.Sprintf("<good%d>", i), mail.Address(fmt.Sprintf("g%d@good.test", i))))
+	}
+	r.until("the other domain has its mail", func() bool { return r.log.count("msg=delivery", "status=sent", "@good.test") == 40 })
+	r.waiting("the rest waits", census{mail.AreaDeferred: 40})
+	if one := r.suspensions(); len(one) != 1 || one[0].Scope != "domain" || one[0].Value != "evil.test" {
+		t.Errorf("suspended: %+v", one)
+	}
+	if r.log.count("msg=delivery", "status=deferred", "to=e39@evil.test", `reply="451 4.3.2 suspended by a rule: domain evil.test; blocked-address: 554 5.7.1"`) == 0 {
+		t.Error("the last message to the domain was not put off because of it")
+	}
 }

@@ -13,16 +13,45 @@ type Demands struct {
 	seen []sighting
 }
 
+// A Verdict says what the replies that were counted for a rule are enough for.
+type Verdict uint8
+
+const (
+	NotEnough Verdict = iota
+	// EnoughForDomain is for the mail to the domain of the recipient whom the last reply refused.
+	EnoughForDomain
+	// EnoughForAll is for all mail of the destination.
+	EnoughForAll
+)
+
+// A subject is the mail that counted replies are about.
+type subject uint8
+
+const (
+	ofDestination subject = iota // all of it, or the rule does not distinguish domains
+	ofDomains                    // that to the recipients who were refused, whatever their domains
+	ofDomain                     // that to recipients of one domain
+)
+
+// An account is what is counted together.
+type account struct {
+	rule   string
+	of     subject
+	domain string // of ofDomain
+}
+
 // A sighting counts replies that matched a rule which needs several.
 type sighting struct {
-	rule  string
-	since mail.Instant // the first of them
+	account
 	ends  mail.Instant // when they do not count any more
-	times int
+	times int          // 0: none counts
 	// Of a rule to which it matters whose mail was refused.
-	senders, tenants, recipients parties
-	messages                     []mail.QueueID // at most partiesMost
-	inARow                       bool           // a message that is accepted ends the count
+	senders, tenants, recipients, domains parties
+	messages                              []mail.QueueID // at most partiesMost
+	inARow                                bool           // a message that is accepted ends the count
+	// Of a rule whose suspensions become longer.
+	taken int          // how often there were enough
+	known mail.Instant // when taken is forgotten
 }
 
 // parties are those whose mail was refused.
@@ -47,35 +76,73 @@ func (p *parties) enough(name string, wanted int) bool {
 	return p.all || len(p.names) >= min(wanted, partiesMost)
 }
 
-// sightingsMost is the number of rules that are counted for one destination. Of more, the
-// oldest count is forgotten.
-const sightingsMost = 8
+// sightingsMost is the number of accounts of one destination. Of more, the oldest of a single domain is
+// forgotten, or the oldest of all.
+const sightingsMost = 32
 
-// Enough counts a reply, and reports whether there have been as many as the rule wants.
-func (d *Demands) Enough(m *mail.Measure, now mail.Instant) bool {
-	if m.Times <= 1 && !m.Parties() {
-		return true
+// Count counts a reply, and returns for what there have been as many as the rule wants, and how often that was so
+// before, as far as it matters (mail.Measure.SuspendFirst).
+func (d *Demands) Count(m *mail.Measure, now mail.Instant) (v Verdict, before int) {
+	if m.Times <= 1 && !m.Parties() && m.SuspendFirst == 0 {
+		return EnoughForAll, 0
 	}
 	d.Forget(now)
-	i := slices.IndexFunc(d.seen, func(s sighting) bool { return s.rule == m.Rule })
+	if m.Domains <= 1 || m.Refused.Domain == "" {
+		if before, enough := d.account(account{rule: m.Rule}).count(m, now); enough {
+			return EnoughForAll, before
+		}
+		return NotEnough, 0
+	}
+	allBefore, ofAll := d.account(account{rule: m.Rule, of: ofDomains}).count(m, now)
+	before, ofOne := d.account(account{m.Rule, ofDomain, m.Refused.Domain}).count(m, now)
+	switch {
+	case ofAll:
+		return EnoughForAll, allBefore
+	case ofOne:
+		return EnoughForDomain, before
+	}
+	return NotEnough, 0
+}
+
+// account returns the sighting of an account, and makes it if need be.
+func (d *Demands) account(a account) *sighting {
+	i := slices.IndexFunc(d.seen, func(s sighting) bool { return s.account == a })
 	if i < 0 {
 		if len(d.seen) == sightingsMost {
-			d.seen = slices.Delete(d.seen, 0, 1)
+			oldest := max(slices.IndexFunc(d.seen, func(s sighting) bool { return s.of == ofDomain }), 0)
+			d.seen = slices.Delete(d.seen, oldest, oldest+1)
 		}
 		i = len(d.seen)
-		d.seen = append(d.seen, sighting{rule: m.Rule, since: now, ends: now.Add(max(m.Within, 1))})
+		d.seen = append(d.seen, sighting{account: a})
 	}
-	s := &d.seen[i]
+	return &d.seen[i]
+}
+
+// count adds a reply, and reports whether there have been enough, and how often that was so before.
+func (s *sighting) count(m *mail.Measure, now mail.Instant) (before int, enough bool) {
 	if s.again(m) {
-		return false
+		return 0, false
+	}
+	if s.times == 0 {
+		s.ends = now.Add(m.Within)
 	}
 	s.times++
 	s.inARow = m.InARow
 	if !s.ofEnough(m) || s.times < m.Times {
-		return false
+		return 0, false
 	}
-	s.ends = now // the next measure needs as many again
-	return true
+	before = s.taken
+	s.restart() // the next measure needs as many again
+	if m.SuspendFirst > 0 {
+		s.taken++
+		s.known = now.Add(m.SuspendAfter(before)).Add(m.Suspend)
+	}
+	return before, true
+}
+
+// restart forgets the replies that were counted.
+func (s *sighting) restart() {
+	*s = sighting{account: s.account, inARow: s.inARow, taken: s.taken, known: s.known}
 }
 
 // again reports whether the reply is about a message that has been counted, for a rule to which that matters: otherwise one
@@ -100,23 +167,33 @@ func (s *sighting) ofEnough(m *mail.Measure) bool {
 	senders := s.senders.enough(m.Refused.Sender, m.Senders)
 	tenants := s.tenants.enough(m.Refused.Tenant, m.Tenants)
 	recipients := s.recipients.enough(m.Refused.Recipient, m.Recipients)
-	return senders && tenants && recipients
+	domains := s.of != ofDomains || s.domains.enough(m.Refused.Domain, m.Domains)
+	return senders && tenants && recipients && domains
 }
 
 // Counts reports whether replies are counted for some rule.
 func (d *Demands) Counts() bool { return len(d.seen) > 0 }
 
-// Accepted is for a message that the destination has accepted, so that it does not refuse everything.
-func (d *Demands) Accepted() {
-	d.seen = slices.DeleteFunc(d.seen, func(s sighting) bool { return s.inARow })
+// Accepted is for a message that the destination has accepted for a recipient of a domain, so that it refuses neither everything
+// nor all mail to that domain.
+func (d *Demands) Accepted(domain string) {
+	d.seen = slices.DeleteFunc(d.seen, func(s sighting) bool { return s.inARow && (s.of != ofDomain || s.domain == domain) })
 }
 
 // Forget drops replies that do not count any more, and returns when the next ones do not; Never if there are none.
 func (d *Demands) Forget(now mail.Instant) (next mail.Instant) {
-	d.seen = slices.DeleteFunc(d.seen, func(s sighting) bool { return s.ends <= now })
 	next = mail.Never
-	for _, s := range d.seen {
-		next = min(next, s.ends)
+	d.seen = slices.DeleteFunc(d.seen, func(s sighting) bool { return s.ends <= now && s.known <= now })
+	for i := range d.seen {
+		s := &d.seen[i]
+		if s.times > 0 && s.ends <= now {
+			s.restart()
+		}
+		for _, at := range [...]mail.Instant{s.ends, s.known} {
+			if at > now {
+				next = min(next, at)
+			}
+		}
 	}
 	return next
 }

@@ -9,6 +9,12 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 )
 
+// enough counts a reply of a rule to which domains do not matter.
+func enough(d *Demands, m *mail.Measure, now mail.Instant) bool {
+	v, _ := d.Count(m, now)
+	return v == EnoughForAll
+}
+
 // A rule that wants three replies in an hour gets them, or starts anew; after that it wants as many again. Of more rules than
 // are counted, the oldest count is lost.
 func TestEnough(t *testing.T) {
@@ -16,22 +22,22 @@ func TestEnough(t *testing.T) {
 	m := &mail.Measure{Rule: "r", Times: 3, Within: time.Hour}
 	var got []bool
 	for _, minute := range []int{0, 1, 2, 3, 4, 30, 91, 92, 93} {
-		got = append(got, d.Enough(m, at(time.Duration(minute)*time.Minute)))
+		got = append(got, enough(&d, m, at(time.Duration(minute)*time.Minute)))
 	}
 	if want := "[false false true false false true false false true]"; fmt.Sprint(got) != want {
 		t.Errorf("enough: %v, want %s", got, want)
 	}
-	if !d.Enough(&mail.Measure{Rule: "once", Times: 1}, at(0)) {
+	if !enough(&d, &mail.Measure{Rule: "once", Times: 1}, at(0)) {
 		t.Error("a rule that wants one reply does not get it")
 	}
 	d = Demands{}
 	two := func(rule string) bool {
-		return d.Enough(&mail.Measure{Rule: rule, Times: 2, Within: time.Hour}, at(0))
+		return enough(&d, &mail.Measure{Rule: rule, Times: 2, Within: time.Hour}, at(0))
 	}
 	for i := range sightingsMost + 1 {
 		two(fmt.Sprint(i))
 	}
-	if len(d.seen) != sightingsMost || two("0") || !two("8") {
+	if len(d.seen) != sightingsMost || two("0") || !two(fmt.Sprint(sightingsMost)) {
 		t.Errorf("%d rules are counted", len(d.seen))
 	}
 }
@@ -66,7 +72,7 @@ func TestParties(t *testing.T) {
 		for i, r := range row.said {
 			m := row.wanted
 			m.Rule, m.Within, m.Refused = "r", time.Hour, r
-			if got, want := d.Enough(&m, at(0)), row.want && i == len(row.said)-1; got != want {
+			if got, want := enough(&d, &m, at(0)), row.want && i == len(row.said)-1; got != want {
 				t.Errorf("%s: reply %d: %v, want %v", row.name, i+1, got, want)
 			}
 		}
@@ -75,7 +81,7 @@ func TestParties(t *testing.T) {
 	var again Demands
 	for i, want := range []bool{false, true} {
 		m := mail.Measure{Rule: "r", Within: time.Hour, Times: 2, Refused: of(1, "a", "t", "r")}
-		if got := again.Enough(&m, at(0)); got != want {
+		if got := enough(&again, &m, at(0)); got != want {
 			t.Errorf("the same message, reply %d: %v", i+1, got)
 		}
 	}
@@ -83,7 +89,7 @@ func TestParties(t *testing.T) {
 	again = Demands{}
 	for i, want := range []bool{false, true, false, true} {
 		m := mail.Measure{Rule: "r", Within: time.Hour, Times: 2, Senders: 2, Refused: of(mail.QueueID(i+1), string("ab"[i%2]), "t", "r")}
-		if got := again.Enough(&m, at(time.Duration(i)*time.Minute)); got != want {
+		if got := enough(&again, &m, at(time.Duration(i)*time.Minute)); got != want {
 			t.Errorf("after a measure, reply %d: %v", i+1, got)
 		}
 	}
@@ -91,7 +97,7 @@ func TestParties(t *testing.T) {
 	var d Demands
 	for i := range partiesMost {
 		m := mail.Measure{Rule: "r", Within: time.Hour, Times: 1, Recipients: partiesMost + 5, Refused: mail.Refused{Message: mail.QueueID(i + 1), Recipient: fmt.Sprint(i)}}
-		if got := d.Enough(&m, at(0)); got != (i == partiesMost-1) {
+		if got := enough(&d, &m, at(0)); got != (i == partiesMost-1) {
 			t.Errorf("recipient %d: %v", i, got)
 		}
 	}
@@ -99,8 +105,8 @@ func TestParties(t *testing.T) {
 	d = Demands{}
 	for i := range 3 * partiesMost {
 		m := mail.Measure{Rule: "r", Within: time.Hour, Times: 1000, Senders: 2, Refused: mail.Refused{Message: mail.QueueID(i + 1), Sender: "a"}}
-		d.Enough(&m, at(0))
-		d.Enough(&m, at(0))
+		enough(&d, &m, at(0))
+		enough(&d, &m, at(0))
 	}
 	if s := &d.seen[0]; s.times != 3*partiesMost || len(s.messages) != partiesMost {
 		t.Errorf("%d replies were counted, %d messages are known", s.times, len(s.messages))
@@ -110,8 +116,8 @@ func TestParties(t *testing.T) {
 // Counts are forgotten one after the other.
 func TestForget(t *testing.T) {
 	var d Demands
-	d.Enough(&mail.Measure{Rule: "a", Times: 2, Within: time.Hour}, at(0))
-	d.Enough(&mail.Measure{Rule: "b", Times: 2, Within: time.Minute}, at(0))
+	enough(&d, &mail.Measure{Rule: "a", Times: 2, Within: time.Hour}, at(0))
+	enough(&d, &mail.Measure{Rule: "b", Times: 2, Within: time.Minute}, at(0))
 	for _, c := range []struct{ now, next time.Duration }{{0, time.Minute}, {time.Minute, time.Hour}} {
 		if next := d.Forget(at(c.now)); next != at(c.next) {
 			t.Errorf("after %v the next is forgotten at %v", c.now, next)
@@ -185,5 +191,70 @@ func TestRules(t *testing.T) {
 	some := NewRules([]string{"c", "a"})
 	if left := some.Leave(r); left.Rest != (Rest{}) || left.Lower != r.Lower || some.Has("b") || !some.Has("c") {
 		t.Errorf("left is %+v", left)
+	}
+}
+
+// A rule distinguishes recipients' domains: replies about one of them are enough for that one only, and replies about several for
+// all mail. What a receiver says before RCPT is about all.
+func TestDomains(t *testing.T) {
+	m := mail.Measure{Rule: "r", Within: time.Hour, Times: 3, Domains: 4, InARow: true}
+	id := mail.QueueID(0)
+	said := func(d *Demands, domain string) Verdict {
+		id++
+		m.Refused = mail.Refused{Message: id, Recipient: fmt.Sprint("u", id), Domain: domain}
+		v, _ := d.Count(&m, at(0))
+		return v
+	}
+	for _, row := range []struct {
+		name    string
+		domains []string // "+x" is a message to x that is accepted
+		want    []Verdict
+	}{
+		{"one", []string{"a", "a", "a", "a", "a", "a"}, []Verdict{0, 0, EnoughForDomain, 0, 0, EnoughForDomain}},
+		{"two in turn", []string{"a", "b", "a", "b", "a", "b"}, []Verdict{0, 0, 0, 0, EnoughForDomain, EnoughForDomain}},
+		{"four", []string{"a", "b", "c", "d"}, []Verdict{0, 0, 0, EnoughForAll}},
+		{"four, one of them accepts", []string{"a", "b", "c", "+x", "d", "a", "a"}, []Verdict{0, 0, 0, 0, 0, 0, EnoughForDomain}},
+		{"one that accepts", []string{"a", "a", "+a", "a", "a", "a"}, []Verdict{0, 0, 0, 0, 0, EnoughForDomain}},
+		{"before RCPT", []string{"", "", ""}, []Verdict{0, 0, EnoughForAll}},
+		{"before RCPT counts for itself", []string{"", "a", "", "b", "b", "a", ""}, []Verdict{0, 0, 0, 0, 0, 0, EnoughForAll}},
+	} {
+		var d Demands
+		for i, domain := range row.domains {
+			if domain[:min(len(domain), 1)] == "+" {
+				d.Accepted(domain[1:])
+			} else if got := said(&d, domain); got != row.want[i] {
+				t.Errorf("%s: reply %d: %v, want %v", row.name, i+1, got, row.want[i])
+			}
+		}
+	}
+	// Of too many domains the oldest is forgotten, and never the account of all.
+	var d Demands
+	m.Domains, m.Times = partiesMost, 3*sightingsMost
+	for i := range 2 * sightingsMost {
+		said(&d, fmt.Sprint("d", i))
+	}
+	if d.seen[0].of != ofDomains || d.seen[0].times != 2*sightingsMost || len(d.seen) != sightingsMost || d.seen[1].domain != fmt.Sprint("d", sightingsMost+1) {
+		t.Errorf("%d accounts, the first two %+v", len(d.seen), d.seen[:2])
+	}
+}
+
+// How often a rule has had enough is known for as long as its longest suspension after the last one, and until a message
+// is accepted.
+func TestBefore(t *testing.T) {
+	m := &mail.Measure{Rule: "r", Times: 1, Within: time.Minute, InARow: true, Suspend: time.Hour, SuspendFirst: 10 * time.Minute}
+	var d Demands
+	for i, minute := range []int{0, 10, 30, 129, 248, 249, 400} {
+		now := at(time.Duration(minute) * time.Minute)
+		v, before := d.Count(m, now)
+		if want := []int{0, 1, 2, 3, 4, 5, 0}[i]; v != EnoughForAll || before != want {
+			t.Errorf("after %d minutes: %v, %d before, want %d", minute, v, before, want)
+		}
+	}
+	if next := d.Forget(at(400 * time.Minute)); next != at(470*time.Minute) {
+		t.Errorf("it is known until %v", next)
+	}
+	d.Accepted("x")
+	if _, before := d.Count(m, at(401*time.Minute)); before != 0 {
+		t.Errorf("after a message was accepted: %d", before)
 	}
 }

@@ -19,7 +19,7 @@
 // There are at most Limit records. If there is one more, the record with the earliest end is
 // forgotten, since that loses the least time. The replies that a rule has counted before it
 // applies are not kept: they are a matter of minutes, and a receiver that means it will say so
-// again.
+// again. So it is with how often they were enough, from which the length of the next suspension follows.
 //
 // The host saves records at intervals, so a crash costs the changes of one interval at most. A
 // measure of a rule that is not in the configuration any more ends when the host announces the

@@ -49,7 +49,7 @@ func TestSavedAndRead(t *testing.T) {
 			t.Errorf("%s is read as %+v, %v", b, again, err)
 		}
 	}
-	for _, k := range []Key{to("a.test"), {Queue, "pipe", "jo@a.test", "a.test", "", ""}, {Queue, "smtp", "{mx1,mx2;mx3}", "{mx1,mx2;mx3}", "mta7", "verify"}, {Queue, "t", "", "", "", ""}, OrderKey(Tenant, "jo"), OrderKey(Class, "bulk"), {Scope: Resumed}, OrderKey(Destination, "smtp:{mx1,mx2;mx3}"), OrderKey(Destination, "smtp:a.test from mta7")} {
+	for _, k := range []Key{to("a.test"), {Queue, "pipe", "jo@a.test", "a.test", "", ""}, {Queue, "smtp", "{mx1,mx2;mx3}", "{mx1,mx2;mx3}", "mta7", "verify"}, {Queue, "t", "", "", "", ""}, OrderKey(Tenant, "jo"), OrderKey(Class, "bulk"), {Scope: Resumed}, OrderKey(Destination, "smtp:{mx1,mx2;mx3}"), OrderKey(Destination, "smtp:a.test from mta7"), OrderKey(Domain, "a.test"), OrderKey(Domain, "a.test from mta7")} {
 		b, ok := AppendKey([]byte("before"), k)
 		if !ok {
 			t.Fatalf("%+v cannot be saved", k)

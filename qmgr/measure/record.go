@@ -53,23 +53,27 @@ type Key struct {
 	// Of a Queue: its transport, its name among the queues of that and its nexthop, which
 	// differ where each recipient has a queue, its source and its demand of security. The
 	// last two may be empty. A Destination has a transport, a name and, unless it is
-	// suspended from all sources, a source.
+	// suspended from all sources, a source. A rule's Domain may have a source, too.
 	Transport, Name, Nexthop, Source, Security string
 }
 
 // OrderKey returns the key of what an operator suspends, which Value returns again. It is in Name
-// and Nexthop, but for a Destination, of which the transport stands before a colon, and the
-// source, if there is one, behind fromSource; without a transport, nothing has the key.
+// and Nexthop, but for a Destination, of which the transport stands before a colon; without one, nothing has the key. The
+// source of a Destination or Domain, if it has one, stands behind fromSource.
 func OrderKey(s Scope, value string) Key {
 	k := Key{Scope: s, Name: value, Nexthop: value}
-	if s != Destination {
+	name := value
+	switch s {
+	case Destination:
+		transport, rest, ok := strings.Cut(value, ":")
+		if !ok || transport == "" {
+			return k
+		}
+		k.Transport, name = transport, rest
+	case Domain:
+	default:
 		return k
 	}
-	transport, name, ok := strings.Cut(value, ":")
-	if !ok || transport == "" {
-		return k
-	}
-	k.Transport = transport
 	if at := strings.LastIndex(name, fromSource); at > 0 && at+len(fromSource) < len(name) {
 		name, k.Source = name[:at], name[at+len(fromSource):]
 	}
@@ -77,15 +81,19 @@ func OrderKey(s Scope, value string) Key {
 	return k
 }
 
-// fromSource is between a destination and its source.
+// fromSource is between a destination or a domain and its source.
 const fromSource = " from "
 
 // Value returns what the order is about, as an operator writes it.
 func (k Key) Value() string {
-	if k.Scope != Destination || k.Transport == "" {
-		return k.Name
+	value := k.Name
+	switch {
+	case k.Scope == Domain:
+	case k.Scope != Destination || k.Transport == "":
+		return value
+	default:
+		value = k.Transport + ":" + value
 	}
-	value := k.Transport + ":" + k.Name
 	if k.Source != "" {
 		value += fromSource + k.Source
 	}

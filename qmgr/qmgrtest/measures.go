@@ -69,7 +69,8 @@ func measureOf(tb testing.TB, l *golden.Line) *mail.Measure {
 	m := &mail.Measure{Rule: name, Times: l.Int(tb, "times", 0), Within: l.Duration(tb, "within", 0),
 		Rest: l.Duration(tb, "rest", 0), Suspend: l.Duration(tb, "suspend", 0), Concurrency: l.Int(tb, "concurrency", 0), For: l.Duration(tb, "for", 0)}
 	m.InARow, m.Senders, m.Tenants, m.Recipients = l.Int(tb, "in-a-row", 0) > 0, l.Int(tb, "senders", 0), l.Int(tb, "tenants", 0), l.Int(tb, "recipients", 0)
-	m.Refused = mail.Refused{Sender: l.Str("sender", ""), Tenant: l.Str("tenant", ""), Recipient: l.Str("recipient", "")}
+	m.Domains, m.SuspendFirst = l.Int(tb, "domains", 0), l.Duration(tb, "first", 0)
+	m.Refused = mail.Refused{Sender: l.Str("sender", ""), Tenant: l.Str("tenant", ""), Recipient: l.Str("recipient", ""), Domain: l.Str("domain", "")}
 	m.Reply = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7, Detail: 28}, Text: l.Str("said", "too fast"), By: "mx.test[192.0.2.1]"}
 	if m.Suspend < 0 { // of a rule that suspends until an operator resumes
 		m.Suspend = mail.Indefinitely

@@ -60,7 +60,7 @@ func (b *Book) count(k measure.Key, o measure.Order, n int) {
 
 // A Notice reports what has become of a suspension.
 type Notice struct {
-	// Of a Destination: its transport and name, and the source unless it is suspended from all.
+	// Of a Destination: its transport and name. Of that and a Domain: the source unless it is suspended from all.
 	Transport, Nexthop, Source string
 	Ended                      bool
 	Until                      mail.Instant // 0 if it has ended or has no end
@@ -69,8 +69,11 @@ type Notice struct {
 
 func notice(k measure.Key, o measure.Order) Notice {
 	n := Notice{Text: describe(k, o)}
-	if k.Scope == measure.Destination {
+	switch k.Scope {
+	case measure.Destination:
 		n.Transport, n.Nexthop, n.Source = k.Transport, k.Nexthop, k.Source
+	case measure.Domain:
+		n.Source = k.Source
 	}
 	return n
 }
@@ -151,14 +154,21 @@ func end(now mail.Instant, after time.Duration) mail.Instant {
 	return intake.MarkFrom(now.Add(after))
 }
 
-// OrderByRule suspends a destination from a source, or without one from all, because of a rule. It reports false if
-// the limit for rules is reached.
-func (b *Book) OrderByRule(to Way, source string, m *mail.Measure, now mail.Instant) (n Notice, done bool) {
+// DestinationKey returns the key of a destination from a source, or without one from all.
+func DestinationKey(to Way, source string) measure.Key { return destination(&to, to.Name, source) }
+
+// DomainKey returns the key of the mail to a domain from a source, or without one from all. The domain is as package idn
+// compares it.
+func DomainKey(domain, source string) measure.Key {
+	return measure.Key{Scope: measure.Domain, Name: domain, Nexthop: domain, Source: source}
+}
+
+// OrderByRule suspends something for a time because of a rule. It reports false if the limit for rules is reached.
+func (b *Book) OrderByRule(k measure.Key, m *mail.Measure, lasts time.Duration, now mail.Instant) (n Notice, done bool) {
 	if b.ruled >= measure.OrderLimit {
 		return Notice{}, false
 	}
-	k := destination(&to, to.Name, source)
-	o := measure.Order{Rule: m.Rule, Reason: m.Reply.Lines(), Since: now, Until: end(now, m.Suspend)}
+	o := measure.Order{Rule: m.Rule, Reason: m.Reply.Lines(), Since: now, Until: end(now, lasts)}
 	b.put(k, o)
 	n = notice(k, o)
 	n.Until = endless(o.Until)
@@ -253,7 +263,7 @@ func (b *Book) recount() {
 
 // AgainBySource is Again if some mail may wait because of the sources that it could leave from.
 func (b *Book) AgainBySource(now mail.Instant) {
-	if b.of[measure.Source]+b.of[measure.Destination] > 0 {
+	if b.of[measure.Source]+b.of[measure.Destination]+b.of[measure.Domain] > 0 {
 		b.Again(now)
 	}
 }

@@ -31,19 +31,29 @@ func (b *Book) Of(m *Mail) (s Suspension, is bool) {
 	b.consider(&s, measure.Site, m.Reach)
 	b.consider(&s, measure.Site, m.Nexthop)
 	if b.of[measure.Domain] > 0 {
-		b.consider(&s, measure.Domain, idn.Key(m.To.Domain()))
+		b.considerDomain(&s, idn.Key(m.To.Domain()), "")
 	}
 	b.consider(&s, measure.Class, m.Flow.Class)
 	b.consider(&s, measure.Tenant, m.Flow.Tenant)
 	return s, s.Until != 0
 }
 
-// OfSource returns the suspension of a source, altogether or for a destination; the zero
+// OfSource returns the suspension of a source, altogether, for a destination or for a domain; the zero
 // Suspension if there is none.
-func (b *Book) OfSource(source string, to Way) (s Suspension) {
+func (b *Book) OfSource(source string, to Way, domain string) (s Suspension) {
 	if b.Any() {
 		b.consider(&s, measure.Source, source)
 		b.considerWay(&s, &to, source)
+		b.considerDomain(&s, domain, source)
+	}
+	return s
+}
+
+// OfDomain returns the suspension of a domain, from a source or from all; the zero Suspension if there is none.
+func (b *Book) OfDomain(domain, source string) (s Suspension) {
+	b.considerDomain(&s, domain, "")
+	if source != "" {
+		b.considerDomain(&s, domain, source)
 	}
 	return s
 }
@@ -68,8 +78,10 @@ func (b *Book) OfQueue(to Way, domain, source string) (s Suspension) {
 	b.consider(&s, measure.Transport, to.Transport)
 	b.consider(&s, measure.Site, to.Reach)
 	b.consider(&s, measure.Site, to.Name)
-	b.consider(&s, measure.Domain, domain)
 	b.consider(&s, measure.Source, source)
+	if of := b.OfDomain(domain, source); of.Until > s.Until {
+		return of
+	}
 	return s
 }
 
@@ -92,6 +104,13 @@ func (b *Book) considerWay(s *Suspension, to *Way, source string) {
 	}
 }
 
+// considerDomain makes s the suspension of a domain from a source, or without one from all, if that lasts longer.
+func (b *Book) considerDomain(s *Suspension, domain, source string) {
+	if b.of[measure.Domain] > 0 && domain != "" {
+		b.considerKey(s, DomainKey(domain, source))
+	}
+}
+
 // destination returns the key of a destination under one of its names.
 func destination(to *Way, name, source string) measure.Key {
 	return measure.Key{Scope: measure.Destination, Transport: to.Transport, Name: name, Nexthop: name, Source: source}
@@ -101,7 +120,7 @@ func (b *Book) considerKey(s *Suspension, k measure.Key) {
 	if o := b.orders.Get(k).Order; o.Until > s.Until {
 		*s = Suspension{key: k, Until: o.Until}
 		if s.ruled = o.Rule != ""; s.ruled {
-			s.said = o.Reason
+			s.said = o.Rule + ": " + codes(o.Reason)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // Prefixes begin the reason of mail that is deferred because of a suspension. The scope and the
-// value follow, and of a rule's, behind reasonMark, what the receiver said.
+// value follow, and of a rule's, behind reasonMark, its name and the codes of what the receiver said. The words were said about
+// other mail, and may have the addresses of another customer's, so only the operator sees them (View).
 const (
 	Prefix     = "suspended by an operator: "
 	RulePrefix = "suspended by a rule: "
@@ -47,7 +48,7 @@ type Suspension struct {
 	Until mail.Instant // Never: until it is resumed
 	key   measure.Key
 	ruled bool   // a rule's
-	said  string // ruled: what the receiver said
+	said  string // ruled: the rule and the codes of the reply
 }
 
 // Reply is the reason of mail that it keeps waiting.
@@ -59,6 +60,16 @@ func (s Suspension) Reply() mail.Reply {
 		text = Prefix + text
 	}
 	return mail.Reply{Code: 451, Status: status, Text: text}
+}
+
+// codes returns the code and the enhanced status code at the beginning of a reply.
+func codes(reply string) string {
+	words := strings.Fields(reply)
+	n := 0
+	for n < len(words) && n < 2 && strings.Trim(words[n], "0123456789.-") == "" {
+		n++
+	}
+	return strings.ReplaceAll(strings.Join(words[:n], " "), "-", " ")
 }
 
 // describe returns an order as text.

@@ -58,11 +58,11 @@ func TestSources(t *testing.T) {
 	b.Order(Key(measure.Destination, "smtp:{mx} from s1"), measure.Order{}, time.Hour, start)
 	b.Order(Key(measure.Source, "s2"), measure.Order{}, time.Hour, start)
 	for source, want := range map[string]bool{"s1": true, "s2": true, "s3": false} {
-		if got := b.OfSource(source, to).Until != 0; got != want {
+		if got := b.OfSource(source, to, "").Until != 0; got != want {
 			t.Errorf("%s is suspended: %t", source, got)
 		}
 	}
-	if b.OfSource("s1", Way{Transport: "smtp", Name: "b.test", Reach: "b.test"}).Until != 0 {
+	if b.OfSource("s1", Way{Transport: "smtp", Name: "b.test", Reach: "b.test"}, "").Until != 0 {
 		t.Error("s1 is suspended for another destination")
 	}
 	if _, is := b.Of(mailTo("a.test")); is {
@@ -100,7 +100,7 @@ func TestLongestAgainstTwin(t *testing.T) {
 			b.Revoke(k, measure.Order{}, now)
 			delete(in, k)
 		case 2:
-			b.OrderByRule(Way{Transport: "smtp", Name: "{mx}", Reach: "{mx}"}, "", &mail.Measure{Rule: "r", Suspend: time.Hour}, now)
+			b.OrderByRule(DestinationKey(Way{Transport: "smtp", Name: "{mx}", Reach: "{mx}"}, ""), &mail.Measure{Rule: "r"}, time.Hour, now)
 			in[Key(measure.Destination, "smtp:{mx}")] = order{intake.MarkFrom(now.Add(time.Hour)), true}
 		case 3:
 			if r.IntN(10) == 0 {
@@ -151,12 +151,12 @@ func TestLimits(t *testing.T) {
 	b := New()
 	for i := range measure.OrderLimit {
 		b.Order(Key(measure.Domain, fmt.Sprintf("d%d.test", i)), measure.Order{}, 0, start)
-		b.OrderByRule(Way{Transport: "smtp", Name: fmt.Sprintf("d%d.test", i)}, "", &mail.Measure{Rule: "r", Suspend: time.Hour}, start)
+		b.OrderByRule(DestinationKey(Way{Transport: "smtp", Name: fmt.Sprintf("d%d.test", i)}, ""), &mail.Measure{Rule: "r"}, time.Hour, start)
 	}
 	if n, done := b.Order(Key(measure.Domain, "more.test"), measure.Order{}, 0, start); done || !strings.Contains(n.Text, "refused") {
 		t.Errorf("one more of operators: %+v", n)
 	}
-	if _, done := b.OrderByRule(Way{Transport: "smtp", Name: "more.test"}, "", &mail.Measure{Rule: "r", Suspend: time.Hour}, start); done {
+	if _, done := b.OrderByRule(DestinationKey(Way{Transport: "smtp", Name: "more.test"}, ""), &mail.Measure{Rule: "r"}, time.Hour, start); done {
 		t.Error("one more of rules")
 	}
 	if n, done := b.Order(Key(measure.Destination, "smtp:d1.test"), measure.Order{}, time.Hour, start); done {
