@@ -89,7 +89,7 @@ func (s *Server) countPage(ctx context.Context, c *scan, from position, y *group
 		return next, nil
 	}
 	var failed error
-	id, err := c.sweep(ctx, from.at.ID, c.swept, true, func(m *swept) { failed = cmp.Or(failed, s.countOne(ctx, c, m, y)) })
+	id, err := c.sweep(ctx, from.at.ID, c.swept, true, c.reads, func(m *swept) { failed = cmp.Or(failed, s.countOne(ctx, c, m, y)) })
 	if err = cmp.Or(failed, err); err != nil || id == 0 {
 		return position{}, err
 	}

@@ -32,8 +32,9 @@ type selector struct {
 	source    patterns                // of the last attempt
 	core      *locator                // where recipients are that were not tried; nil: unknown
 	classify  func(mail.Reply) string // that class
-	larger    int64                   // octets; 0: any
-	smaller   int64                   // the same
+	verdicts  verdicts
+	larger    int64 // octets; 0: any
+	smaller   int64 // the same
 	before    mail.Instant
 	after     mail.Instant
 	sites     domainSet    // the domain of a recipient; see RetryDomains
@@ -156,11 +157,18 @@ func (s *selector) envelope(m *Message) bool {
 	}
 	if m.Damage != "" && e.Arrived == 0 {
 		// The sender, the flow, the size and the age are unknown, so conditions on them do not match.
-		return s.before == mail.Never && s.after == 0 && s.larger == 0 && s.smaller == 0 && len(s.sender)+len(s.class)+len(s.tenant)+len(s.flow) == 0
+		return !s.aboutEnvelope()
 	}
-	if s.untried > 0 && e.LastAttempt > s.untried {
-		return false
-	}
+	return (s.untried == 0 || e.LastAttempt <= s.untried) && s.stored(e)
+}
+
+// aboutEnvelope reports whether there are conditions on what never changes of an envelope.
+func (s *selector) aboutEnvelope() bool {
+	return s.before != mail.Never || s.after > 0 || s.larger > 0 || s.smaller > 0 || len(s.sender)+len(s.class)+len(s.tenant)+len(s.flow) > 0
+}
+
+// stored reports whether an envelope meets them.
+func (s *selector) stored(e *mail.Envelope) bool {
 	if !s.class.match(e.Flow.Class) || !s.tenant.match(e.Flow.Tenant) || !s.flow.match(e.Flow.Flow) {
 		return false
 	}
@@ -181,19 +189,23 @@ func (s *selector) wantsRecipients(m *Message) bool {
 
 // match reports whether a recipient meets the conditions on recipients.
 func (s *selector) match(m *Message, r *mail.RecipientOutcome) bool {
-	if !s.recipient.matchAddress(r.Recipient.Address) || !s.domain.matchDomain(r.Recipient.Address.Domain()) || !s.sites.match(r.Recipient.Address.Domain()) {
-		return false
-	}
-	if len(s.said) > 0 && !s.said.match(s.classify(r.Outcome.Reply)) {
-		return false
-	}
-	if !s.way(m, r) || len(s.host) > 0 && !s.host.matchHost(r.Outcome.Reply.By) {
-		return false
-	}
-	if len(s.text) == 0 {
-		return true
-	}
-	return s.text.match(r.Outcome.Reply.String()) || m.Reason != "" && s.text.match(m.Reason)
+	return s.addressed(r.Recipient.Address) && s.answered(m.Reason, s.verdicts.of(s, &r.Outcome.Reply)) && s.way(m, r)
+}
+
+// aboutAddress reports whether there are conditions on the addresses of recipients.
+func (s *selector) aboutAddress() bool { return len(s.recipient)+len(s.domain)+len(s.sites) > 0 }
+
+// addressed reports whether a recipient's address meets them.
+func (s *selector) addressed(a mail.Address) bool {
+	return s.recipient.matchAddress(a) && s.domain.matchDomain(a.Domain()) && s.sites.match(a.Domain())
+}
+
+// aboutReply reports whether there are conditions on last replies.
+func (s *selector) aboutReply() bool { return len(s.said)+len(s.host)+len(s.text) > 0 }
+
+// answered reports whether a recipient's last reply meets them, in a message that is where it is for a reason.
+func (s *selector) answered(reason string, v verdict) bool {
+	return v.otherwise && (v.text || reason != "" && s.text.match(reason))
 }
 
 // ParseAge reads a time such as "90s", "2h", "1.5d" or "1h30m": numbers with the

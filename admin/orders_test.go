@@ -548,8 +548,8 @@ func (c *crowd) Recipients(_ context.Context, _ mail.QueueID, q admin.RecipientQ
 }
 
 // Sweep leaves out the recipients, as of all long lists.
-func (c *crowd) Sweep(ctx context.Context, from mail.QueueID, visit func(*admin.Sight) bool) error {
-	return c.Queue.Sweep(ctx, from, func(m *admin.Sight) bool {
+func (c *crowd) Sweep(ctx context.Context, from mail.QueueID, in admin.Interest, visit func(*admin.Sight) bool) error {
+	return c.Queue.Sweep(ctx, from, admin.Interest{Passed: in.Passed, Brief: in.Brief}, func(m *admin.Sight) bool {
 		m.Long, m.Recipients = true, nil
 		return visit(m)
 	})

@@ -18,10 +18,10 @@ type Store interface {
 	// IDs, from a cursor on, due or not and whatever their buckets, which are 0 in the
 	// cursors.
 	Find(ctx context.Context, area mail.Area, from mail.Cursor, max int) (mail.Found, error)
-	// Sweep calls visit with all messages with an ID that is at least from, in the order of IDs and whatever their
+	// Sweep calls visit with all messages of interest with an ID that is at least from, in the order of IDs and whatever their
 	// areas, until it returns false. What visit gets is valid until it returns; it must not use the Store. It takes
-	// a microsecond for a message where Show takes some tens of them.
-	Sweep(ctx context.Context, from mail.QueueID, visit func(*Sight) bool) error
+	// a microsecond for a message where Show takes some tens of them, and less for one that is passed over.
+	Sweep(ctx context.Context, from mail.QueueID, in Interest, visit func(*Sight) bool) error
 	// Show returns one message, wherever it is. The error wraps ErrGone if
 	// there is none.
 	Show(ctx context.Context, id mail.QueueID) (Message, error)
@@ -126,6 +126,24 @@ type Message struct {
 // waiting returns the number of recipients that still need an attempt.
 func (m *Message) waiting() uint32 {
 	return m.Envelope.Recipients - min(m.Settled, m.Envelope.Recipients)
+}
+
+// An Interest is what a sweep has to see; the zero Interest is all of every message. Messages that do not meet its
+// conditions may be passed over. A condition is called by one goroutine at a time, while another one may be in visit, and must
+// not keep texts.
+type Interest struct {
+	// Envelope is a condition on what never changes of a message. nil: none.
+	Envelope func(*mail.Envelope) bool
+	// Recipient is a condition that the address of one recipient has to meet, whatever has become of it. nil: none.
+	Recipient func(mail.Address) bool
+	// Outcome is a condition that the last outcome of one waiting recipient has to meet, with the reason for which the message is
+	// where it is. nil: none. It must not hold for a zero outcome without a reason: what was never tried is passed over.
+	Outcome func(reason string, o *mail.Outcome) bool
+	// Passed is called with the number of messages that were passed over, and an ID that is higher than theirs, after visit
+	// with all that comes before them. The sweep ends if it returns false.
+	Passed func(n int, next mail.QueueID) bool
+	// Brief means that Recipients and Long need not be set.
+	Brief bool
 }
 
 // A Sight is what Sweep shows of a message.

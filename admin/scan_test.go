@@ -208,8 +208,8 @@ func (s faultyStore) Recipients(ctx context.Context, id mail.QueueID, q admin.Re
 	return s.Queue.Recipients(ctx, id, q)
 }
 
-func (s faultyStore) Sweep(ctx context.Context, from mail.QueueID, visit func(*admin.Sight) bool) error {
-	return s.Queue.Sweep(ctx, from, func(m *admin.Sight) bool {
+func (s faultyStore) Sweep(ctx context.Context, from mail.QueueID, in admin.Interest, visit func(*admin.Sight) bool) error {
+	return s.Queue.Sweep(ctx, from, in, func(m *admin.Sight) bool {
 		if m.Envelope.ID == s.id {
 			*m = admin.Sight{Message: admin.Message{Envelope: mail.Envelope{ID: s.id}, Place: m.Place, Damage: "input/output error"}, Long: true}
 		}

@@ -15,6 +15,9 @@ import (
 // reads all of them in the order in which they are stored, at a fiftieth of the cost for each. Counts and orders have no
 // order of their own, so they are swept in pages from the start. A list begins in the order of its index, and turns to
 // a sweep when the matches are too few: one that keeps the first of the page among all.
+//
+// The store passes over what cannot match by a part of it that is read first (Interest). That is a third of the cost of a sweep in which
+// everything is looked at; judge still decides, since such a condition is only one of several.
 
 // sweeps reports whether a sweep finds all that the selector selects. It knows nothing of indexes, and so
 // not of messages that only an index still has.
@@ -50,12 +53,22 @@ type swept struct {
 const undecidedMax = 256
 
 // sweep calls take with the messages that the selector selects, at least those with an ID from next on, until max were found, the request reaches a
-// limit, or there are no more. It returns the ID from which to go on; 0 at the end.
-func (c *scan) sweep(ctx context.Context, from mail.QueueID, most int, limited bool, take func(*swept)) (next mail.QueueID, err error) {
+// limit, or there are no more. It returns the ID from which to go on; 0 at the end. Unless take reads recipients, they may not be set.
+func (c *scan) sweep(ctx context.Context, from mail.QueueID, most int, limited, reads bool, take func(*swept)) (next mail.QueueID, err error) {
+	in := c.sel.interest(reads)
 	for found, more := 0, true; more; {
 		var undecided []Message
 		more, next = false, 0
-		err := c.store.Sweep(ctx, from, func(m *Sight) bool {
+		enough := false
+		in.Passed = func(n int, behind mail.QueueID) bool {
+			c.scanned += n
+			c.swept -= n
+			if enough = limited && (c.swept <= 0 || !time.Now().Before(c.deadline)); enough {
+				more, next = true, behind
+			}
+			return !enough
+		}
+		err := c.store.Sweep(ctx, from, in, func(m *Sight) bool {
 			if found+len(undecided) >= most || len(undecided) >= c.undecidedMax(limited) || c.sweptEnough(limited) {
 				more, next = true, m.Envelope.ID
 				return false
@@ -82,7 +95,7 @@ func (c *scan) sweep(ctx context.Context, from mail.QueueID, most int, limited b
 			found++
 			take(&swept{Message: matched[i], long: true})
 		}
-		if from = next; more && (found >= most || c.sweptEnough(limited)) {
+		if from = next; more && (enough || found >= most || c.sweptEnough(limited)) {
 			return next, nil
 		}
 	}
@@ -181,7 +194,7 @@ func (m *Message) clone() Message {
 
 // sweepPage collects at most max messages in the order of IDs.
 func (c *scan) sweepPage(ctx context.Context, from position, most int) (found []Message, next position, err error) {
-	id, err := c.sweep(ctx, from.at.ID, most, true, func(m *swept) {
+	id, err := c.sweep(ctx, from.at.ID, most, true, true, func(m *swept) {
 		found = append(found, m.Message.clone())
 		for i := range m.recipients {
 			if r := &m.recipients[i]; !r.Outcome.Result.Settled() {
@@ -207,7 +220,7 @@ func (c *scan) first(ctx context.Context, from position, most int) ([]Message, p
 		from = position{area: c.sel.areas[0], set: true}
 	}
 	var found []Message // sorted, and one more than the page has
-	_, err := c.sweep(ctx, 0, int(^uint(0)>>1), false, func(m *swept) {
+	_, err := c.sweep(ctx, 0, int(^uint(0)>>1), false, false, func(m *swept) {
 		if c.compare(c.positionOf(&m.Message), from) < 0 {
 			return
 		}

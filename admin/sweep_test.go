@@ -1,13 +1,16 @@
 package admin_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -155,5 +158,70 @@ func TestSweptPages(t *testing.T) {
 				t.Errorf("%+v: %d are left", filter, left.Messages)
 			}
 		}
+	}
+}
+
+// A wholeStore passes over nothing.
+type wholeStore struct{ *admintest.Queue }
+
+func (s wholeStore) Sweep(ctx context.Context, from mail.QueueID, _ admin.Interest, visit func(*admin.Sight) bool) error {
+	return s.Queue.Sweep(ctx, from, admin.Interest{}, visit)
+}
+
+// What is found is the same whether a sweep may pass over messages or not, whatever the conditions are, also where a reason or the lack
+// of a reply meets them.
+func TestSweepsPassOver(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(9, 1))
+	all := longQueue(rnd, 700)
+	for i := range all {
+		m := &all[i]
+		m.Envelope.Flow = mail.Flow{Class: []string{"normal", "bulk"}[i%2], Tenant: fmt.Sprint("t", i%50)}
+		if i%70 == 3 {
+			m.Reason = "a rare reason"
+		}
+		for r := range m.Recipients {
+			if o := &m.Recipients[r].Outcome; o.Result != mail.Pending {
+				o.Reply = mail.Reply{Code: uint16(450 + rnd.IntN(2)), Text: []string{"busy", "a rare reply", "later"}[min(rnd.IntN(100), 2)], By: []string{"mx.one", "mx.two"}[i%2]}
+			}
+		}
+	}
+	class := func(r mail.Reply) string {
+		if r.Code == 450 {
+			return "greylisted"
+		}
+		return ""
+	}
+	q := admintest.New(all...)
+	cfg := admin.Config{ReplyClass: class, ScanTime: time.Hour}
+	part, err := admin.New(cfg, q, q, q)
+	whole, as := admin.New(cfg, wholeStore{q}, q, q)
+	if err != nil || as != nil {
+		t.Fatal(err, as)
+	}
+	found := 0
+	for _, query := range []url.Values{
+		{"sender": {"rare@*"}}, {"tenant": {"t7"}}, {"class": {"bulk"}, "domain": {"some.example"}}, {"recipient": {"r50@*"}}, {"error": {"rare"}}, {"error": {"rare re"}, "class": {"bulk"}},
+		{"error": {"rare"}, "reply_class": {"greylisted"}}, {"error": {"/^$/"}}, {"reply_class": {"-"}}, {"reply_class": {"greylisted"}}, {"host": {"mx.two"}, "error": {"reply"}},
+		{"host": {"*"}}, {"site": {"*"}}, {"older": {"1s"}, "error": {"rare"}}, {"error": {"reason"}}, {"larger": {"1M"}},
+	} {
+		for _, by := range []string{"", "domain", "sender", "reply-class"} {
+			values := maps.Clone(query)
+			if by != "" {
+				values.Set("by", by)
+			}
+			got, want := get[admin.Count](api{t, part.Handler()}, "GET", "/v1/counts?"+values.Encode(), ""), get[admin.Count](api{t, whole.Handler()}, "GET", "/v1/counts?"+values.Encode(), "")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("count of %v: %s", values, diff)
+			}
+			found += got.Messages
+		}
+		query.Set("limit", "1000")
+		got, _ := api{t, part.Handler()}.pages(maps.Clone(query))
+		if want, _ := (api{t, whole.Handler()}).pages(query); !slices.Equal(got, want) {
+			t.Errorf("list of %v: %s", query, cmp.Diff(want, got))
+		}
+	}
+	if found == 0 {
+		t.Error("nothing was found")
 	}
 }

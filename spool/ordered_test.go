@@ -27,7 +27,7 @@ func orderedOf(t *testing.T, s *Spool, id mail.QueueID) map[uint32]mail.OrderedR
 			got[r.Recipient.Index] = *to
 		}
 	}
-	if err := s.Sweep(ctxTest, id, func(m *Sight) bool {
+	if err := s.Sweep(ctxTest, id, Interest{}, func(m *Sight) bool {
 		for i := range m.Recipients {
 			r := &m.Recipients[i]
 			if to, is := got[r.Recipient.Index]; r.Outcome.Ordered != r.Recipient.Ordered || is != (r.Outcome.Ordered != nil) || is && *r.Outcome.Ordered != to {

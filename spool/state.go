@@ -174,6 +174,15 @@ func decodeState(payload string) (*state, error) {
 // decode sets all of a state, whose texts share the payload's memory. It uses the memory of the outcomes that the
 // state had.
 func (st *state) decode(payload string) error {
+	list, err := st.decodeHead(payload)
+	if err == nil && list != "" {
+		st.outcomes, err = st.outcomes.decode(list, 0)
+	}
+	return err
+}
+
+// decodeHead sets all but the outcomes, and returns the encoded list of these, "" if there is none.
+func (st *state) decodeHead(payload string) (list string, err error) {
 	d := decoder{rest: payload}
 	*st = state{area: mail.Area(d.octet()), outcomes: st.outcomes[:0]}
 	flags := d.octet()
@@ -199,15 +208,7 @@ func (st *state) decode(payload string) error {
 	st.settled = d.uint32()
 	st.owed = d.uint32()
 	st.full = bitset(d.text())
-	if err := d.check("state"); err != nil {
-		return err
-	}
-	if d.rest == "" {
-		return nil
-	}
-	var err error
-	st.outcomes, err = st.outcomes.decode(d.rest, 0)
-	return err
+	return d.rest, d.check("state")
 }
 
 // putState adds a write of a state to the batch; encoded is what appendState has made of it.

@@ -200,8 +200,8 @@ func (q *Queue) Find(ctx context.Context, area mail.Area, from mail.Cursor, max 
 	return found, ctx.Err()
 }
 
-// Sweep implements admin.Store.
-func (q *Queue) Sweep(ctx context.Context, from mail.QueueID, visit func(*admin.Sight) bool) error {
+// Sweep implements admin.Store. It passes over what an implementation may pass over.
+func (q *Queue) Sweep(ctx context.Context, from mail.QueueID, in admin.Interest, visit func(*admin.Sight) bool) error {
 	q.mu.Lock()
 	var all []admin.Sight
 	for _, m := range q.messages {
@@ -211,17 +211,44 @@ func (q *Queue) Sweep(ctx context.Context, from mail.QueueID, visit func(*admin.
 	}
 	q.mu.Unlock()
 	for i := range all {
-		if all[i].Long {
-			all[i].Recipients = nil
-		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if !visit(&all[i]) {
+		m := &all[i]
+		if !meets(&in, m) {
+			if in.Passed != nil && !in.Passed(1, m.Envelope.ID+1) {
+				return nil
+			}
+			continue
+		}
+		if m.Long || in.Brief {
+			m.Recipients = nil
+		}
+		m.Long = m.Long && !in.Brief
+		if !visit(m) {
 			return nil
 		}
 	}
 	return nil
+}
+
+// meets reports whether a message meets the conditions of a sweep.
+func meets(in *admin.Interest, m *admin.Sight) bool {
+	if m.Damage != "" {
+		return true
+	}
+	if in.Envelope != nil && !in.Envelope(&m.Envelope) {
+		return false
+	}
+	if in.Recipient != nil && !m.Long && !slices.ContainsFunc(m.Recipients, func(r mail.RecipientOutcome) bool { return in.Recipient(r.Recipient.Address) }) {
+		return false
+	}
+	if in.Outcome == nil || in.Envelope != nil || in.Recipient != nil || m.Long || m.Reason != "" && in.Outcome(m.Reason, &mail.Outcome{}) {
+		return true
+	}
+	return slices.ContainsFunc(m.Recipients, func(r mail.RecipientOutcome) bool {
+		return !r.Outcome.Result.Settled() && in.Outcome(m.Reason, &r.Outcome)
+	})
 }
 
 // longList is the number of recipients from which on a sweep leaves them out.

@@ -234,9 +234,10 @@ func (s adminStore) Find(ctx context.Context, area mail.Area, from mail.Cursor, 
 	return s.spool.Find(ctx, area, from, max)
 }
 
-func (s adminStore) Sweep(ctx context.Context, from mail.QueueID, visit func(*admin.Sight) bool) error {
+func (s adminStore) Sweep(ctx context.Context, from mail.QueueID, in admin.Interest, visit func(*admin.Sight) bool) error {
 	var sight admin.Sight
-	return s.spool.Sweep(ctx, from, func(m *spool.Sight) bool {
+	of := spool.Interest{Envelope: in.Envelope, Recipient: in.Recipient, Outcome: in.Outcome, Passed: in.Passed, Brief: in.Brief}
+	return s.spool.Sweep(ctx, from, of, func(m *spool.Sight) bool {
 		sight.Message, sight.Recipients, sight.Long = shownMessage(&m.Summary), m.Recipients, m.Long
 		return visit(&sight)
 	})
