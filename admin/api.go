@@ -42,8 +42,8 @@ const (
 // A Filter selects the messages that meet all of its conditions. A condition with several
 // values is met by each of them. Conditions on recipients apply to recipients that still
 // wait, and a single recipient must meet all of them. A text between slashes is a regular
-// expression as RE2 has them, and matches a part unless it is anchored; in others, * stands
-// for any text. Case never matters.
+// expression as RE2 has them, and matches a part unless it is anchored; in others but Error, * stands
+// for any text. Case never matters. docs/api.md has a table.
 type Filter struct {
 	IDs        []string `json:"ids,omitempty" query:"id,explode" maxItems:"1000" doc:"Queue IDs. If given, only these messages are considered, and only those that also meet the other conditions are selected."`
 	Areas      []string `json:"areas,omitempty" query:"area,explode" enum:"incoming,deferred,hold,corrupt" maxItems:"4" doc:"Areas to search. Default: all except corrupt."`
@@ -56,7 +56,7 @@ type Filter struct {
 	Site       []string `json:"site,omitempty" query:"site,explode" maxItems:"100" example:"[\"mx.example.net\"]" doc:"The site of a recipient's last attempt, or where it waits if there was none: the nexthop as lists of destinations show it, or a host of a site; * stands for any text; or /RE2/."`
 	Host       []string `json:"host,omitempty" query:"host,explode" maxItems:"100" example:"[\"mx1.example.net\",\"192.0.2.*\"]" doc:"The server that sent a recipient's last reply: its name, its address or name[address], in which * stands for any text; /RE2/; or - for a reply of this program."`
 	Source     []string `json:"source,omitempty" query:"source,explode" maxItems:"100" example:"[\"bulk1\"]" doc:"The source of a recipient's last attempt, or where it waits if there was none; * stands for any text; /RE2/; or - if there is none."`
-	Error      []string `json:"error,omitempty" query:"error,explode" maxItems:"100" example:"[\"greylisted\"]" doc:"A part of a recipient's last reply or of the hold reason; or /RE2/."`
+	Error      []string `json:"error,omitempty" query:"error,explode" maxItems:"100" example:"[\"greylisted\"]" doc:"A part of a recipient's last reply or of the hold reason, in which a star is a star; or /RE2/."`
 	ReplyClass []string `json:"reply_class,omitempty" query:"reply_class,explode" maxItems:"100" example:"[\"mailbox-full\"]" doc:"The class of a recipient's last reply (docs/replies.md), in which * stands for any text; or /RE2/."`
 	Damaged    bool     `json:"damaged,omitempty" query:"damaged" doc:"Only messages that cannot be read completely. Unless areas are given, corrupt is searched too."`
 	Older      string   `json:"older,omitempty" query:"older" maxLength:"32" example:"2h" doc:"Arrived longer ago than this time; units s, m, h, d, w."`

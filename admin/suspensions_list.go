@@ -33,7 +33,7 @@ type SuspensionFilter struct {
 	Value  []string `query:"value,explode" maxItems:"100" example:"[\"*.example.com\"]" doc:"What is suspended, in which * stands for any text; or /RE2/. Case does not matter, here and below."`
 	By     []string `query:"by,explode" maxItems:"100" doc:"The operator, or the word rule and the name of a rule on replies; * stands for any text; or /RE2/."`
 	Rule   []string `query:"rule,explode" maxItems:"100" doc:"The rule on replies, in which * stands for any text; /RE2/; or - for suspensions of operators."`
-	Reason []string `query:"reason,explode" maxItems:"100" doc:"A part of the reason; or /RE2/."`
+	Reason []string `query:"reason,explode" maxItems:"100" doc:"A part of the reason, in which a star is a star; or /RE2/."`
 }
 
 // A SuspensionPage is a part of a list of suspensions.

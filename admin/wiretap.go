@@ -18,7 +18,7 @@ import (
 // A WiretapFilter selects connections to receivers. Conditions of different kinds must all be met, of those of one kind any.
 type WiretapFilter struct {
 	Site      []string `query:"site,explode" maxItems:"100" doc:"The nexthop that the connection is opened for, as in /v1/destinations; braces and brackets around it may be left out. Here and below: * is any text, /…/ a regular expression (RE2), and case does not matter."`
-	Host      []string `query:"host,explode" maxItems:"100" doc:"A part of name[address]:port, or of unix:/path."`
+	Host      []string `query:"host,explode" maxItems:"100" doc:"A part of name[address]:port, or of unix:/path, in which a star is a star; or /RE2/."`
 	Source    []string `query:"source,explode" maxItems:"100" doc:"The source."`
 	Transport []string `query:"transport,explode" maxItems:"100" doc:"The transport."`
 	Count     int      `query:"count" minimum:"0" maximum:"1000000" doc:"Show so many connections; 0: all."`

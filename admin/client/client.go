@@ -19,6 +19,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/live"
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // A Client talks to one server. Its methods may be called from any goroutine.
@@ -298,13 +299,15 @@ type Query struct {
 	Limit      int // maximum number of messages; 0 means no limit
 }
 
-// List calls visit for each message that meets a query. An error of visit ends the
-// list and is returned. Memory does not grow with the list. If some messages cannot
+// List calls visit for each message that meets a query, at most once for each: a message that moves while the list is read, such
+// as one that is tried and deferred again, may be on a later page again. An error of visit ends the
+// list and is returned. Of what was listed only the IDs are kept, 38 MB for a million. If some messages cannot
 // be read, the others are listed and the error is a Partial.
 func (c *Client) List(ctx context.Context, q Query, visit func(*admin.Summary) error) error {
 	var partial Partial
 	values := filterValues(&q.Filter)
 	values.Set("recipients", strconv.Itoa(q.Recipients))
+	listed := make(map[mail.QueueID]struct{})
 	for left := q.Limit; ; {
 		values.Set("limit", pageSize(left, admin.MessagesMax))
 		var page admin.Page
@@ -312,12 +315,19 @@ func (c *Client) List(ctx context.Context, q Query, visit func(*admin.Summary) e
 			return err
 		}
 		for i := range page.Messages {
-			if err := visit(&page.Messages[i]); err != nil {
+			m := &page.Messages[i]
+			if id, err := mail.ParseQueueID(m.ID); err == nil {
+				if _, again := listed[id]; again {
+					continue
+				}
+				listed[id] = struct{}{}
+			}
+			if err := visit(m); err != nil {
 				return err
 			}
+			left--
 		}
 		partial.Add(page.Unread...)
-		left -= len(page.Messages)
 		if page.Next == "" || q.Limit > 0 && left <= 0 {
 			return partial.OrNil()
 		}

@@ -77,6 +77,36 @@ func TestList(t *testing.T) {
 	}
 }
 
+// While a list is read, an order moves messages that are on it already to where it has not been yet. They are listed once, and a limit
+// counts each once.
+//
+// Seen failing: 12,000 lines for 8,000 messages during a release.
+func TestListWhileMessagesMove(t *testing.T) {
+	for limit, want := range map[int]int{0: 2500, 2400: 2400} {
+		q := queue(2500)
+		c := serve(t, q, admin.Config{})
+		seen := make(map[string]int)
+		err := c.List(context.Background(), client.Query{Limit: limit}, func(m *admin.Summary) error {
+			if seen[m.ID]++; len(seen) == 1000 {
+				var ids []mail.QueueID
+				for i := range 900 {
+					ids = append(ids, id(i))
+				}
+				q.Hold(ids, "a test")
+			}
+			return nil
+		})
+		if err != nil || len(seen) != want {
+			t.Errorf("limit %d: %d messages, %v", limit, len(seen), err)
+		}
+		for id, n := range seen {
+			if n > 1 {
+				t.Fatalf("limit %d: %s is listed %d times", limit, id, n)
+			}
+		}
+	}
+}
+
 // An order for everything is one order for the caller; it gets the progress.
 func TestOrder(t *testing.T) {
 	q := queue(2500)

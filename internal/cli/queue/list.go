@@ -36,8 +36,9 @@ func newListCommand(p *socket.Finder) *cobra.Command {
 		Long: `List the messages that meet all given conditions, or all messages.
 
 Incoming and held messages are sorted by age, deferred ones by their next attempt.
-The list is read page by page, so it can have any length; a message that is tried
-in the meantime can appear twice.
+The list is read page by page, so it can have any length. Each message is listed once at
+most; one that moves in the meantime, such as one that is released, can be missing.
+"queue count" reads the queue in an order that never changes, and counts each message once.
 
 The state "active" means that a message is in delivery or about to be. The area is
 where it is stored on disk; --area selects by area, not by state.
