@@ -49,14 +49,17 @@ func (k *Conn) start(ctx context.Context, l letter) {
 	k.line.session.Start(&c.tx)
 }
 
-// watch begins to show a connection that was open before it was watched, and ends that when the last watcher has gone.
+// watch shows the connection to those who watch it: also to those who have come since it was opened, or since it was first watched. It
+// ends that when the last watcher has gone. An unwatched connection begins between two messages, since a tap has to know what the
+// replies are to.
 func (k *Conn) watch(d *mail.Delivery) {
-	l := k.line
-	if l.tap != nil && !l.tap.Live() {
+	l, hub := k.line, k.client.cfg.Wiretap
+	of := wiretap.Connection{Transport: d.Transport, Nexthop: d.Nexthop, Source: d.Source, Host: k.name}
+	switch {
+	case l.tap != nil && !hub.Join(l.tap, of):
 		l.tap = nil
-	}
-	if l.tap == nil && k.client.cfg.Wiretap.Watched() && len(k.carriages) == 0 && l.session.Idle() {
-		l.tap = k.client.cfg.Wiretap.Open(wiretap.Connection{Transport: d.Transport, Nexthop: d.Nexthop, Source: d.Source, Host: k.name}, 0, k.redact)
+	case l.tap == nil && hub.Watched() && len(k.carriages) == 0 && l.session.Idle():
+		l.tap = hub.Open(of, 0, k.redact)
 	}
 }
 

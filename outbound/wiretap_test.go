@@ -31,8 +31,8 @@ func watched(t *testing.T, w *wiretap.Watcher) (all []string) {
 	return all
 }
 
-// A watcher sees both sides of a connection, also under TLS, from its greeting or from its next message on if it was open before; and
-// never a secret, by whatever mechanism, even if the server repeats it.
+// A watcher sees both sides of a connection, also under TLS, from its greeting or from its next message on if it was open before, also if another
+// watches it already; and never a secret, by whatever mechanism, even if the server repeats it.
 func TestWiretap(t *testing.T) {
 	ca := newAuthority(t)
 	cfg := &tls.Config{Certificates: []tls.Certificate{ca.certificate(t, "office.test", time.Hour)}}
@@ -68,8 +68,9 @@ func TestWiretap(t *testing.T) {
 				}
 				demand := d.demand("+auth=office")
 				k, _ := d.Dial(t.Context(), mail.Opening{Transport: "smtp", Nexthop: "[office.test]:587", Security: demand, Host: host, Level: mail.LevelOverlap})
+				late := watch()
 				if !early {
-					w = watch()
+					w = late
 				}
 				if (k != nil) != right {
 					t.Fatalf("%s, right %v: %v", mechanism, right, k)
@@ -84,6 +85,9 @@ func TestWiretap(t *testing.T) {
 				var want []string
 				if early {
 					want = []string{"< 220 office.test ESMTP Service Ready", "> EHLO me.test", "> STARTTLS", "- TLS 1.3", "> AUTH " + mechanism}
+				}
+				if joined := watched(t, late); early && right != slices.Contains(joined, "> RCPT TO:<b@office.test>") {
+					t.Errorf("%s, right %v: a second watcher sees %q", mechanism, right, joined)
 				}
 				if right {
 					want = append(want, "> MAIL FROM:<a@shop.test>", "> RCPT TO:<b@office.test>", "> DATA", "> Subject: one", "- 24 octets of content", "> .", "> QUIT")

@@ -27,16 +27,16 @@ type Connection struct {
 
 // A Hub has the Watchers. A nil Hub and the zero Hub have none. It is safe for concurrent use.
 type Hub struct {
-	watched  atomic.Bool  // there are watchers of connections to receivers
+	watched  atomic.Int64 // a number that changes with the watchers of connections to receivers, 0 if there are none
 	visited  atomic.Int64 // see Visitors
 	taps     atomic.Int64 // numbers of taps
-	changes  int64        // of the watchers of clients' sessions
+	changes  int64        // of the watchers
 	mu       sync.Mutex
 	watchers []*Watcher
 }
 
 // Watched reports whether there are Watchers of connections to receivers.
-func (h *Hub) Watched() bool { return h != nil && h.watched.Load() }
+func (h *Hub) Watched() bool { return h != nil && h.watched.Load() != 0 }
 
 // A Watcher receives the lines of the connections that it wants.
 type Watcher struct {
@@ -74,12 +74,15 @@ func (h *Hub) add(w *Watcher, count, lines int) (*Watcher, error) {
 // changed notes who watches what.
 func (h *Hub) changed() {
 	h.changes++
-	h.watched.Store(slices.ContainsFunc(h.watchers, func(w *Watcher) bool { return w.wants != nil }))
-	if slices.ContainsFunc(h.watchers, func(w *Watcher) bool { return w.meets != nil }) {
-		h.visited.Store(h.changes)
-	} else {
-		h.visited.Store(0)
+	note := func(number *atomic.Int64, is func(*Watcher) bool) {
+		if slices.ContainsFunc(h.watchers, is) {
+			number.Store(h.changes)
+		} else {
+			number.Store(0)
+		}
 	}
+	note(&h.watched, func(w *Watcher) bool { return w.wants != nil })
+	note(&h.visited, func(w *Watcher) bool { return w.meets != nil })
 }
 
 // Close ends the Watcher.
@@ -94,23 +97,42 @@ func (w *Watcher) Close() {
 // Open returns a Tap for a connection between two commands, nil if no watcher wants it. owed is the number of replies that
 // the server owes, 1 before the greeting; redact replaces secrets in a text, nil if there are none.
 func (h *Hub) Open(of Connection, owed int, redact func(string) string) *Tap {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	t := &Tap{host: of.Host, owed: owed, redact: redact}
-	for _, w := range h.watchers {
-		if w.wants == nil || w.left == 0 || !w.wants(of) {
-			continue
-		}
-		w.left--
-		t.to = append(t.to, w)
-		t.contentLines = max(t.contentLines, w.lines)
-	}
-	if t.to == nil {
+	if !h.Join(t, of) {
 		return nil
 	}
-	t.number = h.taps.Add(1)
-	t.Note("connection to " + of.Host + " by " + of.Transport + " for " + of.Nexthop + map[bool]string{true: " from " + of.Source}[of.Source != ""])
 	return t
+}
+
+// Join shows a connection that has a Tap to the watchers that want it and do not see it yet, from now on, and forgets those that have
+// gone. It reports whether there are any. It is an atomic load while the watchers have not changed since the last call, and belongs to the
+// goroutine of the connection.
+func (h *Hub) Join(t *Tap, of Connection) bool {
+	if now := h.watched.Load(); now != 0 && now == t.joined {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t.joined = h.watched.Load()
+	t.to = slices.DeleteFunc(t.to, func(w *Watcher) bool { return w.ended.Load() })
+	var fresh []*Watcher
+	for _, w := range h.watchers {
+		if w.wants != nil && w.left != 0 && !slices.Contains(t.to, w) && w.wants(of) {
+			w.left--
+			fresh = append(fresh, w)
+		}
+	}
+	if len(fresh) > 0 {
+		if t.number == 0 {
+			t.number = h.taps.Add(1)
+		}
+		t.welcome(fresh, "connection to "+of.Host+" by "+of.Transport+" for "+of.Nexthop+map[bool]string{true: " from " + of.Source}[of.Source != ""])
+	}
+	t.contentLines = 0
+	for _, w := range t.to {
+		t.contentLines = max(t.contentLines, w.lines)
+	}
+	return len(t.to) > 0
 }
 
 // A Record is a line that is shown.

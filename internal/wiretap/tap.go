@@ -30,6 +30,7 @@ const (
 type Tap struct {
 	to           []*Watcher
 	number       int64
+	joined       int64 // the hub's number of the watchers that have been asked
 	host         string
 	redact       func(string) string
 	contentLines int
@@ -45,14 +46,12 @@ type Tap struct {
 	shown          int    // lines of it that were shown
 }
 
-// Live reports whether there are still watchers.
-func (t *Tap) Live() bool {
-	for _, w := range t.to {
-		if !w.ended.Load() {
-			return true
-		}
-	}
-	return false
+// welcome shows the connection to further watchers, which see first what it is.
+func (t *Tap) welcome(fresh []*Watcher, what string) {
+	others := t.to
+	t.to = fresh
+	t.Note(what)
+	t.to = append(others, fresh...)
 }
 
 // A partial is the beginning of a line.
