@@ -185,10 +185,11 @@ func TestDestination(t *testing.T) {
 // which must exist.
 func TestWaitReasonsInWords(t *testing.T) {
 	all := map[string]bool{}
+	q := admintest.New()
+	a := serve(t, q, admin.Config{})
 	for _, kind := range qmgr.WaitKinds()[1:] {
-		q := admintest.New()
 		q.SetDestinations(summaryOf("smtp", "example.net", 1, kind.Condition(), qmgr.WaitReason{Kind: kind, Limit: 20, Most: 20, Pause: 90 * time.Second}))
-		got := get[admin.DestinationPage](serve(t, q, admin.Config{}), "GET", "/v1/destinations", "").Destinations[0].WaitReason
+		got := get[admin.DestinationPage](a, "GET", "/v1/destinations", "").Destinations[0].WaitReason
 		if got == nil || got.Kind != kind.String() || got.Text == "" || all[got.Text] {
 			t.Fatalf("%v: %+v", kind, got)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/admintest"
 	"github.com/posthaste-mta/posthaste/internal/event"
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -43,7 +44,7 @@ func TestPagesTogetherAreTheWholeList(t *testing.T) {
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
-	for range 60 {
+	for range 12 * golden.Runs(1) {
 		q, all := randomQueue(rnd)
 		a := serve(t, q, admin.Config{ScanMessages: 1 + rnd.IntN(12), ScanRecipients: 1 + rnd.IntN(600)})
 		query, want := url.Values{}, func(*admintest.Message) bool { return true }

@@ -137,8 +137,9 @@ func TestSessionsAreWatched(t *testing.T) {
 			t.Errorf("got the log %s", &log)
 		}
 	}
+	a := serve(t, admintest.New(), admin.Config{Wiretap: new(wiretap.Hub)})
 	for _, query := range []string{"client=x", "client=192.0.2.0/33", "client=+", "sender=a.test", "recipient=<>", "listener=//", "count=-1", "lines=1001"} {
-		if w := serve(t, admintest.New(), admin.Config{Wiretap: new(wiretap.Hub)}).do(http.MethodGet, "/v1/trace/smtp/incoming?"+query, ""); w.Code != http.StatusUnprocessableEntity {
+		if w := a.do(http.MethodGet, "/v1/trace/smtp/incoming?"+query, ""); w.Code != http.StatusUnprocessableEntity {
 			t.Errorf("%s: %d", query, w.Code)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -36,6 +37,20 @@ func (d *bodyDirs) path(id mail.QueueID) (dir, file string) {
 func (d *bodyDirs) subdir(n byte) string {
 	const hex = "0123456789abcdef"
 	return d.fs.PathJoin(d.dir, string([]byte{hex[n>>4], hex[n&15]}))
+}
+
+// subdirs returns the directories that exist. Most do not while there are few large messages.
+func (d *bodyDirs) subdirs() (dirs []string, err error) {
+	names, err := d.fs.List(d.dir)
+	if err != nil && !oserror.IsNotExist(err) {
+		return nil, fmt.Errorf("spool: list content files: %w", err)
+	}
+	for n := range 256 {
+		if dir := d.subdir(byte(n)); slices.Contains(names, d.fs.PathBase(dir)) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, nil
 }
 
 // ensure creates the directory of a content file if it does not exist.

@@ -126,7 +126,7 @@ func keyCountOf(t testing.TB, s *Spool, kind byte) (n int) {
 // and without counting, unless the log of the store was damaged.
 func TestCountsAfterACrashAtEveryWrite(t *testing.T) {
 	var clones []vfs.FS
-	crashes, every := 0, int(sampled(10))
+	crashes, every := 0, int(sampled(19))
 	fs := vfs.NewCrashableMem()
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(1, 0))
@@ -173,9 +173,9 @@ func TestCountsAfterACrashAtEveryWrite(t *testing.T) {
 
 // A crash while messages are being counted has them counted from the beginning, by the
 // next start; one that wants no counts removes all of them, and lets an earlier version
-// of this program open the spool. A plain run tries every third crash.
+// of this program open the spool. A plain run tries some of the crashes.
 func TestCrashWhileCounting(t *testing.T) {
-	every := int(sampled(6))
+	every := int(sampled(12))
 	for _, wanted := range []mail.CountLevel{mail.CountFlows, mail.CountTenants, mail.CountNothing} {
 		fs := vfs.NewCrashableMem()
 		s := mustOpen(t, small(fs))
@@ -186,19 +186,20 @@ func TestCrashWhileCounting(t *testing.T) {
 		mustClose(t, s)
 		var clones []vfs.FS
 		var mu sync.Mutex
+		writes := 0
 		s = mustOpen(t, counting(watchWrites(fs, func() {
 			mu.Lock()
 			defer mu.Unlock()
-			clones = append(clones, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: len(clones) % 3 * 50, RNG: rand.New(rand.NewPCG(1, 1))}))
+			if writes%every == 0 {
+				clones = append(clones, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: len(clones) % 3 * 50, RNG: rand.New(rand.NewPCG(1, 1))}))
+			}
+			writes++
 		})))
 		apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: ids[0]})
 		counted(t, s)
 		checkCounts(t, s)
 		mustClose(t, s)
-		for i, clone := range clones {
-			if i%every > 0 {
-				continue
-			}
+		for _, clone := range clones {
 			cfg := small(clone)
 			cfg.Counts = wanted
 			s := mustOpen(t, cfg)
@@ -597,7 +598,7 @@ func TestManyFlows(t *testing.T) {
 	longWithoutRaces(t)
 	s := open(t, counting(vfs.NewMem()))
 	counted(t, s)
-	const each, rounds = 5000, 8
+	const each, rounds = 5000, 4
 	invented := func(n int) mail.Flow {
 		return mail.Flow{Class: "normal", Tenant: "192.0.2.0/24", Flow: fmt.Sprintf("%d@example.com", n)}
 	}

@@ -112,13 +112,13 @@ func requeueOff(t testing.TB, s *Spool, ids *[]mail.QueueID, of int, recipients 
 
 // A crash at any write to the disk, with none, some or all of the unsynced data
 // having reached it, loses nothing that was confirmed, restores nothing that was
-// removed, splits no step, and leaves nothing behind. A plain run tries every fifth crash.
+// removed, splits no step, and leaves nothing behind. A plain run tries some of the crashes.
 func TestCrashAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	longWithoutRaces(t)
 	states := undisturbed(t)
 	var clones []clone
-	crashes, every := 0, int(sampled(10))
+	crashes, every := 0, int(sampled(19))
 	fs := vfs.NewCrashableMem()
 	var at atomic.Int64 // the step under way
 	var mu sync.Mutex
@@ -348,12 +348,12 @@ func crashWriter(t *testing.T, s *Spool, known *ledger, rng *rand.Rand) {
 
 // Each write to the disk fails in turn. Whether the result is an error, an alarm or
 // the end of the process, confirmed changes are there afterwards, and others
-// completely or not at all. In a plain run it is every fifth write.
+// completely or not at all. A plain run tries some of the writes.
 func TestErrorAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	longWithoutRaces(t)
 	states := undisturbed(t)
-	for n := int64(0); ; n += sampled(10) {
+	for n := int64(0); ; n += sampled(19) {
 		fs := vfs.NewCrashableMem()
 		var writes atomic.Int64
 		var what atomic.Value

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -137,7 +138,8 @@ func TestNotesAndPowerFailure(t *testing.T) {
 	t.Parallel()
 	longWithoutRaces(t)
 	recorded := 0
-	for seed := range uint64(40) {
+	seeds := 10 * golden.Runs(1)
+	for seed := range uint64(seeds) {
 		fs := vfs.NewCrashableMem()
 		s := mustOpen(t, small(fs))
 		id := accept(t, s, mail.Envelope{}, addresses(600), text(700)).Envelope.ID
@@ -158,8 +160,8 @@ func TestNotesAndPowerFailure(t *testing.T) {
 		recorded += 600 - len(got)
 		mustClose(t, s)
 	}
-	if recorded == 0 || recorded == 40*300 {
-		t.Errorf("%d of %d notes survived, which tests nothing", recorded, 40*300)
+	if recorded == 0 || recorded == 300*seeds {
+		t.Errorf("%d of %d notes survived, which tests nothing", recorded, 300*seeds)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -128,8 +129,33 @@ func (img image) flipped(name string, bit int) image {
 
 // spooled creates a spool with messages of all kinds in all areas, in tables,
 // blobs, files and the log. It returns its files after a stop or a kill, and for
-// each message the number of its content in noise.
+// each message the number of its content in noise. There is one spool of each kind,
+// for all tests.
 func spooled(t testing.TB, killed bool) (image, map[mail.QueueID]int) {
+	t.Helper()
+	if killed {
+		return killedSpool(t)
+	}
+	return stoppedSpool(t)
+}
+
+var killedSpool, stoppedSpool = onlyOnce(true), onlyOnce(false)
+
+func onlyOnce(killed bool) func(testing.TB) (image, map[mail.QueueID]int) {
+	var once sync.Once
+	var img image
+	var waiting map[mail.QueueID]int
+	return func(t testing.TB) (image, map[mail.QueueID]int) {
+		t.Helper()
+		once.Do(func() { img, waiting = newSpooled(t, killed) })
+		if img == nil {
+			t.Fatal("there is no spool: see the test that made it")
+		}
+		return img, waiting
+	}
+}
+
+func newSpooled(t testing.TB, killed bool) (image, map[mail.QueueID]int) {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
 	cfg := small(fs)

@@ -56,7 +56,7 @@ func TestFullDiskAtEachWriteOfAStart(t *testing.T) {
 			if want.refused != nil || len(want.unnamed) > 0 {
 				t.Fatalf("with room: refused %v, %v", want.refused, want)
 			}
-			step := 11 // .ci/run tries every third
+			step := 17 // .ci/run tries every third
 			failed := 0
 			for n := int64(0); ; n += int64(flipStep(t, step)) {
 				met, err := v.try(t, n, want)

@@ -209,8 +209,12 @@ func (s *Spool) Stats(ctx context.Context) (Stats, error) {
 		return st, err
 	}
 	st.StoreOctets = octets
-	for n := range 256 {
-		octets, files, err := s.sizeOf(ctx, s.bodies.subdir(byte(n)))
+	dirs, err := s.bodies.subdirs()
+	if err != nil {
+		return st, err
+	}
+	for _, dir := range dirs {
+		octets, files, err := s.sizeOf(ctx, dir)
 		if err != nil {
 			return st, err
 		}

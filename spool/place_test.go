@@ -56,6 +56,7 @@ func TestQueueDirectoryGone(t *testing.T) {
 	} {
 		for _, size := range []int{100, 20_000} {
 			t.Run(fmt.Sprintf("%s/%d", name, size), func(t *testing.T) {
+				t.Parallel()
 				dir := filepath.Join(t.TempDir(), "queue")
 				s := mustOpen(t, onDisk(dir))
 				defer s.Close()
@@ -184,7 +185,7 @@ func TestNoFileCanBeMade(t *testing.T) {
 				cfg.MemTable, cfg.pause = 64<<10, time.Millisecond
 				s = mustOpen(t, cfg)
 				var ids []mail.QueueID
-				for i := range 200 {
+				for i := range 100 {
 					if i == 20 {
 						left.Store(2)
 					}

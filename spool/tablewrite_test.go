@@ -144,7 +144,7 @@ func TestErrorsWhileATableIsWritten(t *testing.T) {
 	t.Parallel()
 	longWithoutRaces(t)
 	n := int64(0)
-	for ; ; n += sampled(7) {
+	for ; ; n += sampled(13) {
 		var ops atomic.Int64
 		var what atomic.Value
 		s := mender(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
