@@ -103,6 +103,11 @@ type Closed struct {
 // HostFeed gave it. It is best the first event, but for Rules.
 type Learned struct{ Hosts []mail.HostRecord }
 
+// Heard brings what other nodes have learned of hosts a moment ago, as a HostFeed of theirs gave it. It counts like what this
+// node has learned, where it is later: a host that has failed elsewhere is not tried here before it is due, and mail that waits for
+// one that works again is tried. Records of anything else are passed over.
+type Heard struct{ Hosts []mail.HostRecord }
+
 // Verify asks whether mail can be sent to where a route leads, which needs a lookup
 // (mail.Route) unless Routed says that it is complete. Answered by Verified, within
 // Config.VerifyDeadline if the host wakes the core in time.
@@ -270,6 +275,7 @@ func (Verify) event()          {}
 func (Hosts) event()           {}
 func (Dialed) event()          {}
 func (Learned) event()         {}
+func (Heard) event()           {}
 func (Closed) event()          {}
 func (Delivered) event()       {}
 func (Changed) event()         {}

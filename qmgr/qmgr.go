@@ -211,6 +211,8 @@ func (q *Qmgr) handle(ev Event) {
 		q.dialed(ev)
 	case Learned:
 		q.learned(ev)
+	case Heard:
+		q.heard(ev)
 	case Closed:
 		q.closed(ev)
 	case Changed:

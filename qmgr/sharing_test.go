@@ -178,6 +178,7 @@ func TestNothingIsShared(t *testing.T) {
 			if changes := feed.Changes(nil, 1000); len(changes) > 0 {
 				checkSharing(t, c.w.Core, changes)
 				c.w.Step(qmgr.Learned{Hosts: changes})
+				c.w.Step(qmgr.Heard{Hosts: changes})
 			}
 		}
 	}

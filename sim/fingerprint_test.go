@@ -20,7 +20,7 @@ import (
 // taken are the types of everything that a fingerprint is taken of.
 var taken = []any{
 	qmgr.Arrived{}, qmgr.Found{}, qmgr.Opened{}, qmgr.Broken{}, qmgr.Recipients{}, qmgr.Routed{}, qmgr.LookedUp{}, qmgr.Hosts{}, qmgr.Dialed{},
-	qmgr.Closed{}, qmgr.Learned{}, qmgr.Verify{}, qmgr.Delivered{}, qmgr.Changed{}, qmgr.Reported{}, qmgr.Kept{}, qmgr.Wake{}, qmgr.Hold{}, qmgr.Release{},
+	qmgr.Closed{}, qmgr.Learned{}, qmgr.Heard{}, qmgr.Verify{}, qmgr.Delivered{}, qmgr.Changed{}, qmgr.Reported{}, qmgr.Kept{}, qmgr.Wake{}, qmgr.Hold{}, qmgr.Release{},
 	qmgr.Drop{}, qmgr.Settle{}, qmgr.Split{}, qmgr.SetRoute{}, qmgr.Retry{}, qmgr.RetryAll{}, qmgr.AgentReady{}, qmgr.AgentUnavailable{}, qmgr.SelectTransport{}, qmgr.Configure{}, qmgr.Rules{}, qmgr.Reroute{}, qmgr.AdjustWarmup{}, qmgr.Suspend{}, qmgr.Resume{}, qmgr.Halt{},
 	qmgr.Fetch{}, qmgr.Open{}, qmgr.Read{}, qmgr.Route{}, qmgr.Lookup{}, qmgr.Verified{}, qmgr.Deliver{}, qmgr.Resolve{}, qmgr.Dial{}, qmgr.Send{},
 	qmgr.Hangup{}, qmgr.Change{}, qmgr.Report{}, qmgr.Note{}, qmgr.Selected{}, qmgr.Feedback{}, qmgr.Preempted{},

@@ -102,18 +102,8 @@ var eventKinds = []kind[qmgr.Event]{
 		option(c, "stage", stages, &e.Closing.Stage)
 		c.measure(&e.Closing.Measure)
 	}),
-	kindOf[qmgr.Event]("learned", func(c *codec, e *qmgr.Learned) {
-		list(c, "hosts", []string{"host"}, &e.Hosts, func(r *mail.HostRecord, _ int) {
-			text := hex.EncodeToString(r.Key) + ":" + hex.EncodeToString(r.Value)
-			if c.writing {
-				c.put("host", text)
-				return
-			}
-			text = c.take()
-			key, value, _ := strings.Cut(text, ":")
-			r.Key, r.Value = c.octets(key), c.octets(value)
-		})
-	}),
+	kindOf[qmgr.Event]("learned", func(c *codec, e *qmgr.Learned) { c.hostRecords(&e.Hosts) }),
+	kindOf[qmgr.Event]("heard", func(c *codec, e *qmgr.Heard) { c.hostRecords(&e.Hosts) }),
 	kindOf[qmgr.Event]("changed", func(c *codec, e *qmgr.Changed) {
 		c.id("id", &e.Changed.ID)
 		c.place(&e.Changed.Place)

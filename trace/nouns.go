@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -275,5 +276,17 @@ func (c *codec) outcomes(v *[]mail.Outcome, at mail.Instant) {
 		c.ordered(&o.Ordered)
 		c.doubts(&o.Doubts)
 		option(c, "stage", stages, &o.Stage)
+	})
+}
+
+// hostRecords are what is known of hosts, each as its key and its value in hexadecimal digits.
+func (c *codec) hostRecords(all *[]mail.HostRecord) {
+	list(c, "hosts", []string{"host"}, all, func(r *mail.HostRecord, _ int) {
+		if c.writing {
+			c.put("host", hex.EncodeToString(r.Key)+":"+hex.EncodeToString(r.Value))
+			return
+		}
+		key, value, _ := strings.Cut(c.take(), ":")
+		r.Key, r.Value = c.octets(key), c.octets(value)
 	})
 }

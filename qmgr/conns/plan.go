@@ -76,6 +76,9 @@ func (l *plan) find(key destdb.Key) *siteHost {
 	return nil
 }
 
+// Uses reports whether a host is one of those of the plan.
+func (l *plan) Uses(key destdb.Key) bool { return l.find(key) != nil }
+
 // Best returns the hosts of the best tier, as far as they are known: those that the
 // site's mail is meant for. A site that is nil has none.
 func (s *Site) Best() (hosts []mail.Host) {

@@ -33,7 +33,7 @@
 // # Records and their merge
 //
 // A Record is a value. Changed returns the records that changed, to be saved and
-// sent to other nodes; Load and Learn read such records. Two records of one host
+// sent to other nodes; Load and Learn read those from before the start, and Hear those of other nodes. Two records of one host
 // are joined by Merge, which is commutative, associative and idempotent: a record
 // may arrive twice, late or by way of a third node, and all nodes get the same
 // result. Each part is joined separately:

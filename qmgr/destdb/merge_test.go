@@ -3,6 +3,7 @@ package destdb
 import (
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -249,5 +250,55 @@ func TestLoad(t *testing.T) {
 	}
 	if changes := unsaved.Changed(nil, 10); len(changes) != 0 {
 		t.Errorf("%d records must be saved although they have just been loaded", len(changes))
+	}
+}
+
+// What another node says counts like an own observation where it is later: a failure is not forgiven by the start of this node, a
+// success ends an own failure, and old news changes nothing. What is new is a change for every feed, once.
+func TestHear(t *testing.T) {
+	key := Key{Addr: netip.MustParseAddrPort("192.0.2.1:25"), Transport: "smtp"}
+	at := func(s int) mail.Instant { return mail.Instant(s) * mail.Instant(time.Second) }
+	fails := func(s int) Record {
+		return Record{Used: at(s), Health: Health{At: at(s), Failures: 1, RetryAt: at(s + 60), Reason: mail.Reply{Code: 451, Text: "no answer"}}}
+	}
+	works := func(s int) Record { return Record{Used: at(s), Health: Health{At: at(s)}} }
+	db := New(Config{}, 1)
+	feed := db.NewFeed()
+	for i, c := range []struct {
+		now     int
+		heard   Record
+		want    News
+		changes int
+		fails   bool
+	}{
+		{100, works(90), NewsNone, 0, false}, // of a host that is not known, not worth a record
+		{100, fails(99), NewsFails, 1, true},
+		{100, fails(99), NewsNone, 0, true},
+		{101, works(98), NewsNone, 0, true}, // before it failed
+		{102, works(101), NewsWorks, 1, false},
+		{103, works(102), NewsNone, 1, false},
+		{104, fails(103), NewsFails, 1, true},
+	} {
+		if got := db.Hear(key, c.heard, at(c.now)); got != c.want {
+			t.Errorf("%d: %v, want %v", i, got, c.want)
+		}
+		if n := len(feed.Changed(nil, 10)); n != c.changes {
+			t.Errorf("%d: %d changes, want %d", i, n, c.changes)
+		}
+		if state, _ := db.State(key, at(c.now)); (state == RetryLater) != c.fails {
+			t.Errorf("%d: the host is %v", i, state)
+		}
+	}
+	if db.ResetRetry(key, RetryResetStart, at(105)) {
+		t.Error("what another node has found out is forgiven because this one has started")
+	}
+	if !db.ResetRetry(key, db.NewRetryReset(), at(105)) {
+		t.Error("an operator's order does not forgive it")
+	}
+	// What was saved before the start is forgiven, as ever.
+	db = New(Config{}, 1)
+	db.Learn(key, fails(99), at(100))
+	if !db.ResetRetry(key, RetryResetStart, at(101)) {
+		t.Error("a failure from before the start is not forgiven")
 	}
 }

@@ -43,11 +43,52 @@ func (db *DB) Learn(k Key, r Record, now mail.Instant) bool {
 		h = db.add(k)
 		db.idle.PushFront(&h.recent, h)
 	}
+	db.join(h, r)
+	return true
+}
+
+// join merges a record into that of a host.
+func (db *DB) join(h *host, r Record) {
 	r = Merge(h.rec, r)
 	db.setHealth(h, r.Health)
 	r.Health = h.rec.Health
 	h.rec = r
-	return true
+}
+
+// News is what a record of another node says about the last attempt to connect to a host.
+type News uint8
+
+const (
+	NewsNone  News = iota // nothing that was not known here
+	NewsFails             // it failed, later than the last attempt that was known here
+	NewsWorks             // the host had failed here, and has worked since
+)
+
+// Hear merges a record of another node that is running now, as Learn does, and reports what is new about the last
+// attempt to connect. A failure counts as one of this node: only retry resets that come later forgive it, not RetryResetStart, so
+// that each dead host is tried once and not once by each node.
+func (db *DB) Hear(k Key, r Record, now mail.Instant) News {
+	var before Record
+	h := db.hosts[k]
+	if h != nil {
+		before = h.rec
+		db.join(h, r.clamp(&db.cfg, now)) // also a success, which alone is not worth a record
+	} else if !db.Learn(k, r, now) {
+		return NewsNone
+	}
+	if h = db.hosts[k]; h.rec != before {
+		db.mark(h)
+	}
+	switch was, is := &before.Health, &h.rec.Health; {
+	case *was == *is:
+		return NewsNone
+	case is.Failures > 0:
+		h.failed = db.resets
+		return NewsFails
+	case was.Failures > 0:
+		return NewsWorks
+	}
+	return NewsNone
 }
 
 // clamp limits the record to what could have been made here and now: the node that

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -256,5 +257,19 @@ func TestBefore(t *testing.T) {
 	d.Accepted("x")
 	if _, before := d.Count(m, at(401*time.Minute)); before != 0 {
 		t.Errorf("after a message was accepted: %d", before)
+	}
+}
+
+// Where the length of the next suspension is known, replies are counted as long as those of other rules.
+func TestWithinAfterEnough(t *testing.T) {
+	m := &mail.Measure{Rule: "r", Times: 2, Within: time.Minute, Suspend: time.Hour, SuspendFirst: 10 * time.Minute}
+	var d Demands
+	var got []Verdict
+	for _, second := range []int{0, 30, 700, 770, 800} {
+		v, _ := d.Count(m, at(time.Duration(second)*time.Second))
+		got = append(got, v)
+	}
+	if want := []Verdict{NotEnough, EnoughForAll, NotEnough, NotEnough, EnoughForAll}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

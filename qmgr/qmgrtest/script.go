@@ -185,6 +185,8 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.warmup(tb, l)
 	case "worked":
 		s.worked(tb, l)
+	case "heard":
+		s.heard(tb, l)
 	case "save":
 		s.world.Save()
 	case "crash":
@@ -332,12 +334,22 @@ func (s *script) operate(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// worked records that hosts of transport smtp have accepted mail now.
-func (s *script) worked(tb testing.TB, l *golden.Line) {
+// heard brings what another node has learned of hosts of transport smtp now: that they work, or with fails=WAIT that they
+// fail, and are to be tried again after that time. With ago=TIME it was some time ago.
+func (s *script) heard(tb testing.TB, l *golden.Line) {
 	tb.Helper()
-	at := s.world.Now
-	r := destdb.Record{Used: at, Health: destdb.Health{At: at}, Pace: destdb.Pace{At: at, RTT: time.Millisecond, RTTMin: time.Millisecond}}
-	var hosts []mail.HostRecord
+	at := s.world.Now.Add(-l.Duration(tb, "ago", 0))
+	r := destdb.Record{Used: at, Health: destdb.Health{At: at}}
+	if wait := l.Duration(tb, "fails", 0); wait > 0 {
+		r.Health.Failures, r.Health.RetryAt = 1, at.Add(wait)
+		r.Health.Reason = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "no answer, says another node"}
+	}
+	s.world.Step(qmgr.Heard{Hosts: hostRecords(tb, l, r)})
+}
+
+// hostRecords has the same record for each host that is named.
+func hostRecords(tb testing.TB, l *golden.Line, r destdb.Record) (hosts []mail.HostRecord) {
+	tb.Helper()
 	for _, name := range l.Words {
 		h := zoneHost(tb, l, name)
 		key, ok := destdb.AppendKey(nil, destdb.Key{Addr: h.Addr, Transport: "smtp"})
@@ -346,7 +358,15 @@ func (s *script) worked(tb testing.TB, l *golden.Line) {
 		}
 		hosts = append(hosts, mail.HostRecord{Key: key, Value: destdb.AppendRecord(nil, r)})
 	}
-	s.world.Step(qmgr.Learned{Hosts: hosts})
+	return hosts
+}
+
+// worked records that hosts of transport smtp have accepted mail now.
+func (s *script) worked(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	at := s.world.Now
+	r := destdb.Record{Used: at, Health: destdb.Health{At: at}, Pace: destdb.Pace{At: at, RTT: time.Millisecond, RTTMin: time.Millisecond}}
+	s.world.Step(qmgr.Learned{Hosts: hostRecords(tb, l, r)})
 }
 
 // warmup gives an order, or shows a source's warm-up.

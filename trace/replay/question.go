@@ -123,7 +123,7 @@ func handles(ev qmgr.Event) []name {
 	case qmgr.Closed:
 		return nil
 	case qmgr.Arrived, qmgr.Kept, qmgr.Wake, qmgr.Hold, qmgr.Release, qmgr.Drop, qmgr.Settle, qmgr.Split, qmgr.SetRoute, qmgr.Retry, qmgr.RetryAll, qmgr.AgentReady, qmgr.AgentUnavailable, qmgr.SelectTransport,
-		qmgr.Configure, qmgr.Rules, qmgr.Reroute, qmgr.AdjustWarmup, qmgr.Suspend, qmgr.Resume, qmgr.Learned, qmgr.Verify, qmgr.Halt:
+		qmgr.Configure, qmgr.Rules, qmgr.Reroute, qmgr.AdjustWarmup, qmgr.Suspend, qmgr.Resume, qmgr.Learned, qmgr.Heard, qmgr.Verify, qmgr.Halt:
 		return nil
 	}
 	panic(fmt.Sprintf("package replay has not been told what a %T answers", ev))
