@@ -76,9 +76,18 @@ func (q *Qmgr) relieve() {
 // deferring notes, before its outcome, that a recipient is put off without an attempt, and
 // why; "" if it is after an attempt.
 func (m *message) deferring(why string) {
-	m.stuck = strings.Contains(why, StuckPrefix) && (m.stuck || !m.retry)
+	m.stuck = isStuck(why) && (m.stuck || !m.retry)
 	m.warming = isWarmup(why) && (m.warming || !m.retry)
 	m.suspended = suspend.IsReason(why) && (m.suspended || !m.retry)
+}
+
+// isStuck reports whether a reason, with its status or without, is a stuckReason. That of a dead destination is not, whatever
+// its hosts have said.
+func isStuck(why string) bool {
+	if status, text, found := strings.Cut(why, " "); found && strings.Trim(status, "0123456789.") == "" {
+		why = text
+	}
+	return strings.HasPrefix(why, StuckPrefix)
 }
 
 // stuckReason is why mail is put off for a destination that is stuck.

@@ -342,7 +342,7 @@ func (s *script) heard(tb testing.TB, l *golden.Line) {
 	r := destdb.Record{Used: at, Health: destdb.Health{At: at}}
 	if wait := l.Duration(tb, "fails", 0); wait > 0 {
 		r.Health.Failures, r.Health.RetryAt = 1, at.Add(wait)
-		r.Health.Reason = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "no answer, says another node"}
+		r.Health.Reason = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: l.Str("said", "no answer, says another node")}
 	}
 	s.world.Step(qmgr.Heard{Hosts: hostRecords(tb, l, r)})
 }
