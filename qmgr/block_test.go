@@ -125,3 +125,21 @@ func TestCountGoesOn(t *testing.T) {
 	}
 	t.Error("not suspended")
 }
+
+// A domain is suspended by a rule. What was under way and is refused later neither lengthens that nor counts towards the next
+// suspension, and each is counted once.
+func TestDomainSuspendedOnce(t *testing.T) {
+	m := newMeasured(t)
+	one := &mail.Measure{Rule: "blocked", Reply: saidBlocked, Times: 1, Domains: 3, Refused: mail.Refused{Domain: "a.test"}, Suspend: time.Hour}
+	first, second := m.arrive(), m.arrive()
+	m.answer(first, one)
+	was := m.q.Suspension(measure.Domain, "a.test")
+	m.later(time.Minute)
+	m.answer(second, one)
+	if now := m.q.Suspension(measure.Domain, "a.test"); was.Until == 0 || now != was || m.noted(qmgr.NoteSuspended) || m.suspended() {
+		t.Errorf("suspended: %+v, then %+v", was, now)
+	}
+	if n := m.q.View(0).Counts.RuleSuspensions; n != 1 {
+		t.Errorf("%d suspensions by rules", n)
+	}
+}

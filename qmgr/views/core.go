@@ -21,7 +21,7 @@ type Counts struct {
 	Preemptions uint64
 	Duplicates  uint64    // answers for something already gone
 	Callouts    [5]uint64 // receivers asked about a recipient, by addrdb.Status; they count nowhere else
-	// RuleSuspensions are the times that a rule on replies has suspended a destination.
+	// RuleSuspensions are the times that a rule on replies has suspended a destination or a domain.
 	RuleSuspensions uint64
 }
 

@@ -114,7 +114,7 @@ var families = []family{
 	}),
 	core("unknown_recipients_total", counter, "Recipients that may have a message or not: it was sent completely, and no reply came.", nil, func(v *qmgr.View, out emit) { out(float64(v.Counts.Unknown)) }),
 	core("reports_total", counter, "Rounds of reports (delivery status notifications) made.", nil, func(v *qmgr.View, out emit) { out(float64(v.Counts.Reports)) }),
-	core("rule_suspensions_total", counter, "Times that a rule on replies has suspended a destination.", nil, func(v *qmgr.View, out emit) { out(float64(v.Counts.RuleSuspensions)) }),
+	core("rule_suspensions_total", counter, "Times that a rule on replies has suspended a destination or a domain.", nil, func(v *qmgr.View, out emit) { out(float64(v.Counts.RuleSuspensions)) }),
 	core("preemptions_total", counter, "Times that a message went first at the expense of a larger one.", nil, func(v *qmgr.View, out emit) { out(float64(v.Counts.Preemptions)) }),
 	always("refused_recipients_total", counter, "Recipients that a receiver, or a route to the transport error, has refused, by result and class of the reply.", []string{"result", "reply_class"}, func(f *Facts, out emit) {
 		for _, r := range []mail.Result{mail.Deferred, mail.Failed} {
