@@ -16,7 +16,7 @@ func metricsParameters() []parameter[Config] {
 	return []parameter[Config]{
 		define("metrics_listen", list(listener(), "addresses"), func(c *Config) *[]netip.AddrPort { return &c.Metrics.Listen }, nil,
 			"The addresses and ports where /metrics, /healthz and /readyz are served by HTTP, and nothing else; they are also on admin_socket.",
-			"Set it to such as \"127.0.0.1:9125\" if Prometheus, or a health check that cannot use a unix socket, is to read them."),
+			"Set it, for example to \"127.0.0.1:9125\", if Prometheus, or a health check that cannot use a unix socket, is to read them."),
 		define("metrics_networks", list(network(), "networks"), func(c *Config) *[]netip.Prefix { return &c.Metrics.Networks }, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			"The clients that metrics_listen answers; others get 403.",
 			"Add the address of the Prometheus server if that is another machine; metrics name domains and tenants, and there is neither a password nor TLS."),

@@ -73,7 +73,7 @@ func allSections() []section {
 		{"Defaults of transports", tableTop, "These apply to every transport that does not set its own value in [transport.NAME].", globals(false)},
 		{"Defaults of transports of type smtp", tableTop, "SMTP to other servers, unless [transport.NAME] sets its own value.", append(clientParameters(), globals(true)...)},
 		{"Name servers", tableDNS, "DNS queries, and how long their answers are cached.", dnsParameters()},
-		{"Reports on TLS", tableTLSReports, "Reports to domains that ask how TLS with their hosts fares (TLSRPT); see docs/tls-reports.md.", tlsReportParameters()},
+		{"Reports on TLS", tableTLSReports, "Reports to domains that ask how TLS with their hosts works (TLSRPT); see docs/tls-reports.md.", tlsReportParameters()},
 		{"The spool", tableSpool, "Storage of messages on disk.", restarting(spoolParameters())},
 		{"Logging", tableLog, "Records of what the daemon does, on standard error or in a file; see docs/log.md.", logParameters()},
 	}
@@ -205,7 +205,7 @@ func logParameters() []parameter[Config] {
 			"The file that records are appended to; if it is empty, they go to standard error. A reload opens it again, so logrotate can rename it.",
 			"Set it where no service manager keeps standard error.").onRestart(),
 		define("file_size", size(limit[int64]{min: 64 << 10, zero: "no limit"}), func(c *Config) *int64 { return &c.Log.Size }, 0,
-			"The size of the log file after which a new one begins. The old one gets the time behind its name.",
+			"The size of the log file after which a new one begins. The old one gets a timestamp appended to its name.",
 			"Set it, such as to 100M, if no other program rotates the file.").onRestart(),
 		define("file_age", period(time.Second, limit[time.Duration]{min: time.Second, zero: "no limit"}), func(c *Config) *time.Duration { return &c.Log.Age }, 0,
 			"The age of the log file after which a new one begins with the next record.",

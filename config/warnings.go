@@ -217,6 +217,11 @@ func (w *warner) transport(name string, t *Transport) {
 	w.rates(w.of(name, "transport_rate"), t.TransportRate)
 	w.paused(w.of(name, "destination_rate"), t.Rate, "destination_rate_delay", t.RateDelay)
 	w.paused(w.of(name, "transport_rate"), t.TransportRate, "transport_rate_delay", t.TransportRateDelay)
+	if t.Window.FailedCohortLimit != standard.Window.FailedCohortLimit {
+		// Only agents that connect by themselves report that a destination has failed (mail.DeliveryResult.Site), and no
+		// type of transport has such agents.
+		w.about(w.of(name, "destination_concurrency_failed_cohort_limit"), "it has no effect: a destination is dead when none of its hosts may be tried (docs/scheduler.md#windows)")
+	}
 	if t.Type.connects() {
 		w.smtp(name, t, standard)
 	}

@@ -9,6 +9,8 @@ func portFix(transport string) string {
 	return transport + " begins in plaintext, and servers expect TLS first at port 465; set tls_wrappermode = true and tls_security_level = \"secure\" for it, or for a transport of its own, or write port 587"
 }
 
+const cohortsFix = "it has no effect: a destination is dead when none of its hosts may be tried (docs/scheduler.md#windows)"
+
 // A value without effect is worse than a mistake: without a warning the operator
 // relies on it. A file of defaults, and one whose values all have an effect, must give
 // no warnings.
@@ -38,6 +40,10 @@ func TestWarnings(t *testing.T) {
 		{"share above connections", "smtp_connection_limit = 200\nmax_message_concurrency = 200", "max_message_concurrency: it is never reached: smtp_connection_limit is 200"},
 		{"host limit", "[transport.smtp]\nprocess_limit = 30\ndestination_host_concurrency_limit = 40",
 			"transport.smtp.destination_host_concurrency_limit: 40 is never reached: process_limit is 30"},
+		{"cohorts", "[transport.smtp]\ndestination_concurrency_failed_cohort_limit = 10\n[transport.boxes]\ntype = \"lmtp\"\nnexthop = \"unix:/x\"\ndestination_concurrency_failed_cohort_limit = 0",
+			"transport.boxes.destination_concurrency_failed_cohort_limit: " + cohortsFix + "\ntransport.smtp.destination_concurrency_failed_cohort_limit: " + cohortsFix},
+		{"cohorts of all transports", "default_destination_concurrency_failed_cohort_limit = 3", "default_destination_concurrency_failed_cohort_limit: " + cohortsFix},
+		{"cohorts by default", "default_destination_concurrency_failed_cohort_limit = 1", ""},
 		{"in flight", "[transport.smtp]\npipelining_in_flight = 8", `transport.smtp.pipelining_in_flight: it has no effect: pipelining is "overlap", not "stream"`},
 		{"in flight for one", "[transport.smtp]\npipelining_in_flight = 8\n[destination.own]\ndomains = [\"own.example\"]\npipelining = \"stream\"", ""},
 		{"one message each", "[transport.smtp]\npipelining = \"stream\"\nconnection_reuse_count_limit = 1",

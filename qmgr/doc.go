@@ -72,9 +72,11 @@
 // reached (packages flows and fair). Mail that is not classified is one flow.
 //
 // Windows. A destination has room as long as fewer entries are busy than its window
-// allows. The window grows with success and shrinks with failure, by less than one for
-// each; when too many in a row fail, the destination is dead for a while and its mail is
-// deferred (package window). Limits by time come on top (packages rate and shape).
+// allows. The window grows with success and shrinks with failure, in most styles by less
+// than one for each (package window). When too many deliveries in a row fail, the
+// destination is dead for a while and its mail is deferred; with AgentsConnections, it is
+// dead when none of its hosts may be tried. Limits by time come on top (packages rate and
+// shape).
 //
 // Connections. With AgentsConnections a destination has room where a connection to one
 // of its hosts is ready, and the window limits connections instead. Which hosts are used,
