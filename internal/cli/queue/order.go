@@ -102,9 +102,9 @@ deferred messages are tried, and dead destinations are tried again.`,
 			long: `Have recipients go elsewhere than the configuration says: through another relay while
 a receiver's is down, or to nowhere. With a condition on recipients (--recipient,
 --domain, --site, --host, --source, --error, --reply-class) only the recipients that meet
-the conditions are rerouted; others of the same message go where they did, and are not
-tried because of it. Deliveries in progress are finished first; recipients that wait are
-tried at once.
+the conditions are rerouted. Other recipients of the message keep their route and are not
+retried. Deliveries in progress are finished first; recipients that wait are tried at
+once.
 
 With --to discard: or error: the mail is lost to the recipients, which cannot be undone.
 Without IDs, the matching messages are counted first, and no more than were counted are

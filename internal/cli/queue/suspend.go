@@ -67,11 +67,11 @@ func newSuspendCommand(p *socket.Finder) *cobra.Command {
 or class, until the time is over or "queue resume" ends it. Deliveries in progress are
 finished. The order is kept over restarts.
 
-Mail that it concerns waits in the queue, is not tried meanwhile, and goes at once
-when it ends. It still expires: mail that is suspended for longer than
-maximal_queue_lifetime is returned to its sender. "queue hold" keeps it from that.
+Its mail waits in the queue without being tried, and is sent at once when the suspension
+ends. It still expires: mail that is suspended for longer than maximal_queue_lifetime is
+returned to its sender. To prevent that, use "queue hold".
 
-To suspend again what is suspended already sets a new end and reason.`,
+Suspending it again sets a new end and reason.`,
 		Example: `  posthaste queue suspend --domain example.com --for 2h --reason "they asked us to wait"
   posthaste queue suspend --tenant acme --reason "account was taken over"
   posthaste queue suspensions
