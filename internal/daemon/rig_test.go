@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(400)
 	if abreast := flag.Lookup("test.parallel"); abreast.Value.String() == abreast.DefValue {
-		if err := abreast.Value.Set("8"); err != nil {
+		if err := abreast.Value.Set("16"); err != nil {
 			panic(err)
 		}
 	}
@@ -148,7 +148,7 @@ func await(t *testing.T, what string, reached func() bool) {
 	for !reached() {
 		select {
 		case <-time.After(pause):
-			pause = min(pause*5/4, 10*time.Millisecond) // to ask takes processor time
+			pause = min(pause*5/4, 20*time.Millisecond) // to ask takes processor time
 		case <-end:
 			t.Fatalf("not reached within %v: %s", patience, what)
 		}

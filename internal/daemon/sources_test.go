@@ -120,11 +120,11 @@ func TestSourceThatIsRefused(t *testing.T) {
 func TestReloadWithoutASource(t *testing.T) {
 	t.Parallel()
 	sources := twoSources(t)
-	box := receive(t, sink.Config{MessageDelay: 2 * time.Millisecond})
+	box := receive(t, sink.Config{MessageDelay: 20 * time.Millisecond})
 	table := routes("d.test", box.address)
 	r := start(t, t.TempDir(), sources+table)
-	letters, want := bulk(1000, "u@d.test")
-	r.feed(letters[:500]...)
+	letters, want := bulk(400, "u@d.test")
+	r.feed(letters[:200]...)
 	r.until("mail from both", func() bool {
 		return box.ClientStats(sourceA).Connections > 0 && box.ClientStats(sourceB).Connections > 0 && box.Stats().Messages > 20
 	})
@@ -134,7 +134,7 @@ func TestReloadWithoutASource(t *testing.T) {
 	}
 	r.until("no connection from the other", func() bool { return box.ClientStats(sourceA).Open == 0 })
 	before := box.ClientStats(sourceA).Connections
-	r.feed(letters[500:]...)
+	r.feed(letters[200:]...)
 	r.settled()
 	box.copies().matches(t, want)
 	if st := box.ClientStats(sourceA); st.Connections != before {

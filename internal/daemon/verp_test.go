@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -96,6 +97,20 @@ func TestXVERP(t *testing.T) {
 	t.Parallel()
 	box := receive(t, sink.Config{})
 	dir := t.TempDir()
+	message := func(to mail.Address) submit.Sending {
+		m, err := submit.Compose(strings.NewReader("Subject: x\n\nx\n"), submit.Options{Recipients: []mail.Address{to}, Author: "a@a.test", Domain: "a.test", Unique: "1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Close)
+		return submit.Sending{Message: m, Sender: "list@a.test", VERP: true, Hello: "localhost"}
+	}
+	dropped := message("five@b.test")
+	dropped.Delimiters = "=-"
+	drop := filepath.Join(dir, "maildrop") // looked at at the start, and then every five seconds
+	if err := errors.Join(os.Mkdir(drop, 0o700), submit.Leave(drop, dropped)); err != nil {
+		t.Fatal(err)
+	}
 	r := start(t, dir, "maildrop = \"all\"\nverp_delimiter_filter = \"+-=/\"\nsmtpd_authorized_verp_clients = [\"127.0.0.1\"]\n[verp.all]\nsender = [\"*\"]\ntags = false\n"+routes("b.test", box.address))
 	if got := say(t, r.address()); !strings.Contains(got, "\nXVERP\n") {
 		t.Errorf("EHLO is answered with %q", got)
@@ -113,25 +128,12 @@ func TestXVERP(t *testing.T) {
 			t.Errorf("%q: %s", m, got)
 		}
 	}
-	message := func(to mail.Address) submit.Sending {
-		m, err := submit.Compose(strings.NewReader("Subject: x\n\nx\n"), submit.Options{Recipients: []mail.Address{to}, Author: "a@a.test", Domain: "a.test", Unique: "1"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(m.Close)
-		return submit.Sending{Message: m, Sender: "list@a.test", VERP: true, Hello: "localhost"}
-	}
 	local, err := net.Dial("unix", filepath.Join(dir, "submit.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer local.Close()
 	if _, err := submit.Send(local, message("four@b.test")); err != nil {
-		t.Fatal(err)
-	}
-	dropped := message("five@b.test")
-	dropped.Delimiters = "=-"
-	if err := submit.Leave(filepath.Join(dir, "maildrop"), dropped); err != nil {
 		t.Fatal(err)
 	}
 	r.until("all copies", func() bool { return len(box.deliveries()) == 5 })
