@@ -137,6 +137,7 @@ func saved(domains ...string) []byte {
 // loaded returns what a store reads from a file, as lines.
 func loaded(t testing.TB, path string, text []byte, now time.Time) string {
 	t.Helper()
+	_ = os.Remove(path) // a file that is written over is flushed to the disk by some file systems
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
