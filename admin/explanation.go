@@ -136,6 +136,7 @@ var remedies = map[string][]string{
 	qmgr.WaitLocalOutage.String():      {"the network of this machine: routes, firewall, name servers", "posthaste queue flush, once it works again; otherwise it is noticed within a minute"},
 	qmgr.WaitHostLookup.String():       {"an answer of the name servers (dns.servers)"},
 	qmgr.WaitConnecting.String():       {"the host accepts the connection, or does not within smtp_connect_timeout"},
+	qmgr.WaitDetour.String():           {"nothing is needed: such mail takes turns, and has one of the destination's connections whatever else waits"},
 	qmgr.WaitTransaction.String():      {"replies to what was sent; a higher pipelining_in_flight, if pipelining is \"stream\""},
 	qmgr.WaitSpread.String():           {"the next start, which is due within the time of a transaction"},
 	qmgr.WaitTurn.String():             {"nothing is needed: it is next when the mail ahead has started", "a class with a larger weight, or a transport of its own, for mail that must not wait"},

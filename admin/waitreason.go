@@ -12,7 +12,7 @@ import (
 // A WaitReason is the reason why mail is not being sent now: the first condition
 // that would have to change.
 type WaitReason struct {
-	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,destination-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-lookup,connecting,transaction,spread,turn,report-turn,lookups,suspended"`
+	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,destination-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-lookup,connecting,detour,transaction,spread,turn,report-turn,lookups,suspended"`
 	Text  string     `json:"text" doc:"Description, without the time at which it ends."`
 	Key   string     `json:"key,omitempty" doc:"Full name of the configuration parameter that causes it, such as transport.smtp.destination_rate; its value may come from the parameter for all transports. Absent if no parameter causes it."`
 	Until *time.Time `json:"until,omitempty" doc:"When it ends, if that depends on time alone."`
@@ -36,6 +36,7 @@ var waitTexts = map[qmgr.WaitKind]string{
 	qmgr.WaitLocalOutage:   "hardly any host can be reached: the local network seems to be down",
 	qmgr.WaitHostLookup:    "DNS lookup of its hosts in progress",
 	qmgr.WaitConnecting:    "a connection is being opened",
+	qmgr.WaitDetour:        "mail that avoids a host, which may have it already, waits for its turn on one connection",
 	qmgr.WaitTransaction:   "its connections are at their limits of messages in flight",
 	qmgr.WaitSpread:        "starts to this full destination are spread out: the next one is due",
 	qmgr.WaitTurn:          "other mail of the transport goes first",

@@ -21,9 +21,9 @@ import (
 // because of a refusal, costs nothing here.
 func (q *Qmgr) connFeedback(d *queue, f conns.Feedback, a window.Attempt, why mail.Reply) {
 	switch {
-	case f >= conns.FeedbackAlive && d.resting(q.now): // the receiver wants to be left alone
+	case f >= conns.FeedbackAlive && d.whole().resting(q.now): // the receiver wants to be left alone
 	case f >= conns.FeedbackAlive && d.dead():
-		q.revive(d, CauseSuccess)
+		q.revive(d.whole(), CauseSuccess)
 		return
 	case f == conns.FeedbackPositive:
 		d.window.Success(&d.limits.window, a, max(d.site.Count(), 1))
@@ -38,7 +38,7 @@ func (q *Qmgr) connFeedback(d *queue, f conns.Feedback, a window.Attempt, why ma
 		q.explain(d, CauseFailure)
 		return
 	case f == conns.FeedbackLoop && d.main != nil: // the hosts that are better than ourselves may be those that come last
-		q.putOffAll(d, TransportRetry, why)
+		q.rejoin(d)
 	case f == conns.FeedbackLoop:
 		q.putOffAll(d, TransportError, why)
 	}
@@ -116,7 +116,7 @@ func (q *Qmgr) putBack(id EntryID, e *sched.Entry, untried []mail.Recipient) {
 	case d.dead() && d.source != nil:
 		q.bindEntryAnew(back)
 	case d.dead():
-		q.putOff(back, TransportRetry, d.reason)
+		q.putOff(back, TransportRetry, d.whole().reason)
 	case t.dead():
 		q.putOff(back, TransportRetry, t.outage.reason)
 	case !q.fits(back): // a reload may have come while it was under way

@@ -154,7 +154,7 @@ func (q *Qmgr) checkWanted() {
 		return
 	}
 	for s, d := range q.sites { //archtest:anyorder assertions
-		if !d.eager() || !s.Wants(d.Waiting) || d.resolving || s.Waits() {
+		if !d.eager() || !s.Wants(d.Waiting) || d.whole().resolving || s.Waits() {
 			continue
 		}
 		_, may := q.ask(d)

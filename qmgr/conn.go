@@ -56,7 +56,7 @@ func (q *Qmgr) closeSite(d *queue) {
 
 // inUse reports whether a queue without entries has to stay because of its site or its detours.
 func (d *queue) inUse() bool {
-	return d.pinned || d.detours > 0 || d.site != nil && (d.resolving || !d.site.Empty())
+	return d.pinned || d.detours != nil || d.site != nil && (d.resolving || !d.site.Empty())
 }
 
 // pin keeps a queue from being freed by what is done next, until unpin.
@@ -102,7 +102,6 @@ func (q *Qmgr) hostsOf(d *queue, ev Hosts) {
 	d.pin()
 	d.resolving = false
 	set := d.source.Reachable(ev.Set)
-	set.Tiers = d.lastComes(set.Tiers)
 	if ev.Reply.IsZero() && len(ev.Set.Tiers) == 0 {
 		ev.Reply = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4}, Text: "no hosts are known for " + ev.Nexthop}
 	}
@@ -113,17 +112,28 @@ func (q *Qmgr) hostsOf(d *queue, ev Hosts) {
 		q.reshape(d, set.Tiers[0])
 		q.hangupAll(q.conns.SetHosts(d.site, set, q.hostLimits(d)))
 		d.touch()
+		q.planDetours(d, set)
 	case ev.Reply.Permanent():
-		q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
+		q.rejoinAll(d)
+		q.forgetHosts(d)
 		q.putOffAll(d, TransportError, ev.Reply)
 	case d.site.Known():
-		q.conns.KeepHosts(d.site, ev.Set.Until)
+		for _, one := range d.withDetours() {
+			q.conns.KeepHosts(one.site, ev.Set.Until)
+		}
 	case d.ready():
 		d.window.Close()
 		d.touch()
 		q.die(d, ev.Reply, ev.Set.Until)
 	}
 	q.unpin(d)
+}
+
+// forgetHosts has the hosts of a destination not be known any more.
+func (q *Qmgr) forgetHosts(d *queue) {
+	for _, one := range d.withDetours() {
+		q.hangupAll(q.conns.SetHosts(one.site, mail.HostSet{}, nil))
+	}
 }
 
 // resolving are the queues for which the hosts of a nexthop are looked up: one lookup
@@ -146,6 +156,10 @@ func (q *Qmgr) resolving(transport, nexthop string) iter.Seq[*queue] {
 // deferred until the first of them may be tried again. Where none can be secured as the mail demands,
 // for good, it fails.
 func (q *Qmgr) exhausted(d *queue, dec conns.Decision) {
+	if d.main != nil { // which finds the same out, or does not
+		q.rejoin(d)
+		return
+	}
 	if dec.Hopeless {
 		q.putOffAll(d, TransportError, dec.Reply)
 		return

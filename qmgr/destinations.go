@@ -117,8 +117,8 @@ func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView
 	if len(all) == 0 {
 		return q.remembered(t, nexthop)
 	}
-	d := all[0]
-	v := DestinationView{DestinationSummary: q.summary(q.position(all), all), Rate: d.whole().rate.Uses(q.now),
+	d := all[0] // no detour: its main queue is before it
+	v := DestinationView{DestinationSummary: q.summary(q.position(all), all), Rate: d.rate.Uses(q.now),
 		TransportRate: t.rate.Uses(q.now), Ceiling: d.limits.window.Limit,
 		Tables: q.shapes.Lookup(d.nexthop, d.site.Best()).Names}
 	if d.site == nil {

@@ -55,6 +55,10 @@ func (l limits) with(s *shape.Limits) limits {
 // shape finds out which limits hold for a destination, by its name and by the
 // hosts that serve it as far as they are known.
 func (q *Qmgr) shape(d *queue, hosts []mail.Host) {
+	if d.main != nil {
+		q.shapeDetour(d)
+		return
+	}
 	t := d.transport
 	d.limits = &t.limits
 	if m := q.shapes.Lookup(d.nexthop, hosts); len(m.Names) > 0 {
@@ -67,15 +71,21 @@ func (q *Qmgr) shape(d *queue, hosts []mail.Host) {
 		own.rate = low.Rates(own.rate)
 		d.limits = &own
 	}
-	if d.main != nil {
-		own := *d.limits
-		own.window.Initial, own.window.Limit, own.rate = 1, 1, rate.Limits{}
-		d.limits = &own
-	}
 	d.rate.Configure(d.limits.rate, q.now)
 	if d.site != nil {
 		d.site.Configure(d.limits.rateDelay > 0, d.limits.dials, q.now)
 	}
+	for _, one := range d.ownDetours() {
+		q.shapeDetour(one)
+	}
+}
+
+// shapeDetour gives a detour the limits of its main queue, but for those that are counted there.
+func (q *Qmgr) shapeDetour(d *queue) {
+	own := *d.main.limits
+	own.window.Initial, own.window.Limit, own.rate, own.dials = 1, 1, rate.Limits{}, rate.Limits{}
+	d.limits = &own
+	d.site.Configure(own.rateDelay > 0, own.dials, q.now)
 }
 
 // reshape puts limits in force that have changed for a destination that exists.

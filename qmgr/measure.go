@@ -127,7 +127,6 @@ func (q *Qmgr) retire(d *queue, r *measure.Rest) {
 		d.touch()
 		q.die(d, r.Reason, r.Until)
 	}
-	q.putOffDetours(d)
 }
 
 // lowerBy lowers limits of a destination.

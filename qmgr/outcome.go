@@ -73,6 +73,7 @@ func (q *Qmgr) finish(e *sched.Entry) {
 		q.restAfterDelivery(d, m.callout != nil)
 	}
 	c.Ended()
+	d.rearrange()
 	e.Free()
 	c.FreeIfEmpty()
 	q.freeIfIdle(d)
@@ -138,6 +139,7 @@ const SuspendedPrefix = mail.SuspendedPrefix
 // to another source of their pool if there is one that is not dead, and else to the
 // retry transport, which defers them.
 func (q *Qmgr) die(d *queue, why mail.Reply, until mail.Instant) {
+	q.rejoinAll(d)
 	q.dies(d, why, until)
 	if q.cfg.AsPostfix {
 		q.queueInstead(TransportRetry, d.reason, d.origin())

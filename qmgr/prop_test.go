@@ -2,6 +2,7 @@ package qmgr_test
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -45,6 +46,8 @@ type chaos struct {
 	reloaded bool
 	dropped  map[mail.QueueID]bool
 	late     []qmgr.Arrived // hints that have not come yet
+	// doubting says that recipients have doubts about some of their hosts, in thousandths.
+	doubting int
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -172,6 +175,9 @@ func (c *chaos) connections() {
 	t.Connections.CountLimit = c.r.IntN(4)
 	t.Connections.NoProbe = c.r.Permille(200)
 	t.UnknownOutcome = qmgr.UnknownOutcome(c.r.IntN(2))
+	if c.r.Permille(700) {
+		c.doubting = c.r.IntN(800)
+	}
 	c.cfg.ConnectionLimit = 1 + c.r.IntN(8)
 	if c.cfg.Transports == nil {
 		c.cfg.Transports = make(map[string]qmgr.TransportConfig)
@@ -391,7 +397,7 @@ func (c *chaos) arrive() {
 		if c.r.Permille(30) {
 			domain = "nowhere.test"
 		}
-		rcpts[i] = mail.Recipient{Address: mail.Address(fmt.Sprintf("u%d@%s", i, domain)), Notify: mail.Notify(c.r.IntN(8))}
+		rcpts[i] = mail.Recipient{Address: mail.Address(fmt.Sprintf("u%d@%s", i, domain)), Notify: mail.Notify(c.r.IntN(8)), Doubts: c.drawDoubts(domain)}
 	}
 	sender := mail.Address("s@x.test")
 	if c.r.Permille(100) {
@@ -418,6 +424,23 @@ func (c *chaos) arrive() {
 	}
 	c.all = append(c.all, m)
 	c.ids = append(c.ids, m.Envelope.ID)
+}
+
+// drawDoubts returns doubts about some of the hosts of a domain.
+func (c *chaos) drawDoubts(domain string) (d *mail.Doubts) {
+	if !c.r.Permille(c.doubting) {
+		return nil
+	}
+	if site := c.w.Lookups[domain].Site; site != "" {
+		domain = site
+	}
+	tiers, _ := c.w.HostsOf(domain)
+	for _, h := range slices.Concat(tiers...) {
+		for range c.r.IntN(2) * (2 + c.r.IntN(2)) {
+			d = d.With(h.Addr)
+		}
+	}
+	return d
 }
 
 // hint gives the core a hint that is late.
@@ -590,9 +613,21 @@ func (c *chaos) operate() {
 		if c.w.Flow != nil {
 			c.cfg.Shares = c.drawShares()
 		}
-		if c.cfg.Transports["smtp"].Agents == qmgr.AgentsConnections && c.r.Permille(300) {
-			c.cfg.Sources = c.drawSources()
-			c.cfg.Warmup = c.drawWarmups()
+		if smtp := c.cfg.Transports["smtp"]; smtp.Agents == qmgr.AgentsConnections {
+			if c.r.Permille(300) {
+				c.cfg.Sources = c.drawSources()
+				c.cfg.Warmup = c.drawWarmups()
+			}
+			if c.doubting > 0 {
+				smtp.Window.Limit = c.r.IntN(6)
+				smtp.Window.Initial = min(smtp.Window.Initial, max(smtp.Window.Limit, 1))
+				smtp.RateDelay = 0
+				if c.r.Permille(200) {
+					smtp.RateDelay = time.Second
+				}
+				c.cfg.Transports = maps.Clone(c.cfg.Transports)
+				c.cfg.Transports["smtp"] = smtp
+			}
 		}
 		c.whole = c.cfg.WithDefaults()
 		if err := c.whole.Validate(); err != nil {

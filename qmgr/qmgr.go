@@ -110,6 +110,7 @@ type connecting struct {
 	sites    map[*conns.Site]*queue
 	dialling map[ConnID]dialling
 	wanting  ilist.List[queue] // have entries and no connection with room
+	detoured ilist.List[queue] // main queues for which, or for whose detours, something has changed
 	offline  mail.Instant      // since when our own network is held to be down; 0: it is not
 	recovery intake.Recovery
 }
@@ -400,6 +401,9 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 	if d.site != nil {
 		q.closeSite(d)
 	}
+	if d.main != nil {
+		q.leaveTurns(d)
+	}
 	q.timers.Stop(&d.spreading.pause)
 	if d.measures != nil {
 		q.timers.Stop(&d.measures.timer)
@@ -407,10 +411,5 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 	d.Free()
 	d.transport.queues.Drop(d.key(), &d.inOrder, d)
 	q.queues--
-	main := d.main
 	q.stocks.giveQueue(d)
-	if main != nil {
-		main.detours--
-		q.freeIfIdle(main)
-	}
 }

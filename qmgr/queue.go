@@ -92,7 +92,7 @@ func newQueue(t *transport, is identity) *queue {
 	return q
 }
 
-func (q *queue) ready() bool { return q.window.State() == window.Ready }
+func (q *queue) ready() bool { return q.whole().window.State() == window.Ready }
 
 // Room is the number of further deliveries that the destination may take now; it may be
 // negative where a window has shrunk.
@@ -124,7 +124,7 @@ func (q *queue) concurrency() int {
 	return q.site.Count()
 }
 
-func (q *queue) dead() bool { return q.window.State() == window.Dead }
+func (q *queue) dead() bool { return q.whole().window.State() == window.Dead }
 
 // Dead reports whether the destination takes nothing at all.
 func (q *queue) Dead() bool { return q.dead() }
@@ -144,7 +144,11 @@ func (q *queue) Place() flows.Place {
 	return flows.Place{Transport: q.transport.Name, Nexthop: q.nexthop, Source: q.source.String(), Security: q.security}
 }
 
-func (q *queue) touch() { q.Touch() }
+// touch says that the queue may have more or less room, or connections, than before.
+func (q *queue) touch() {
+	q.Touch()
+	q.rearrange()
+}
 
 func (q *queue) entries() iter.Seq[*sched.Entry] { return q.Entries() }
 

@@ -12,6 +12,7 @@ import (
 func (q *Qmgr) connect() (taken bool) {
 	q.wakeSites()
 	for !taken {
+		q.arrangeDetours()
 		q.stale.Refresh()
 		q.askForRuns()
 		d := q.wanting.Front()
@@ -59,7 +60,7 @@ func (q *Qmgr) wakeSites() {
 // eager reports whether a queue could start an entry now if a connection had room.
 // One that may not would keep a connection from others, or open it for nothing.
 func (d *queue) eager() bool {
-	return d.ready() && d.Waiting > 0 && !d.waits() && !d.transport.paused && !d.transport.taken() && d.Runs()
+	return d.ready() && d.Waiting > 0 && d.inTurn() && !d.waits() && !d.transport.paused && !d.transport.taken() && d.Runs()
 }
 
 // reach asks for as many connections as a queue has use for and may have now. It
@@ -99,12 +100,14 @@ func (q *Qmgr) reach(d *queue) (taken bool) {
 			q.roomChanged(dec.From)
 			q.roomChanged(s)
 			q.freeIfIdle(from)
+			d.checkShare()
 			taken = true
 		case conns.Dialing:
 			if dec.Evict != nil {
 				q.hangup(dec.Evict)
 			}
 			q.dial(d, dec.Conn)
+			d.checkShare()
 		}
 	}
 	return taken
@@ -145,14 +148,15 @@ func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
 	if m.callout != nil && !d.mayCall(q.now) {
 		return conns.Ask{}, false
 	}
-	return conns.Ask{Message: m.ID, Used: m.held, Window: d.window.Size(), Callout: m.callout != nil, Flow: m.flow.Path()}, true
+	return conns.Ask{Message: m.ID, Used: m.held, Window: d.mostConnections(), Callout: m.callout != nil, Flow: m.flow.Path()}, true
 }
 
 // mayUse reports whether a message is mail that has use for one more connection.
 func (m *message) mayUse() bool { return m.callout == nil && m.held < m.Entries }
 
+// resolve has the hosts of a destination looked up.
 func (q *Qmgr) resolve(d *queue) {
-	if d.resolving {
+	if d = d.whole(); d.resolving {
 		return
 	}
 	asked := false

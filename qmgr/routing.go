@@ -200,10 +200,10 @@ func (q *Qmgr) bind(m *message, b *bound) {
 			q.bindToRetry(m, b, b.queue.stuckReason(), b.queue.origin())
 			return
 		}
-		q.bindDetour(m, b)
+		b.queue = q.detourFor(b.queue, &b.recipient)
 	case m.from == intake.FromRetry:
 		q.revive(b.queue, CauseRevival)
-		q.bindDetour(m, b)
+		b.queue = q.detourFor(b.queue, &b.recipient)
 	default:
 		q.bindToRetry(m, b, b.queue.reason, b.queue.origin())
 	}

@@ -250,8 +250,8 @@ func (q *Qmgr) bindEntryAnew(e *sched.Entry) {
 		return
 	}
 	to := q.queue(d.transport, d.name, d.nexthop, s, d.security)
-	if d.main != nil && !to.dead() {
-		to = q.detour(to, d.avoided)
+	if !to.dead() {
+		to = q.detourAnew(to, e)
 	}
 	if to.dead() {
 		q.putOff(e, TransportRetry, to.reason)
@@ -274,7 +274,7 @@ func nexthopOf(e *sched.Entry) string {
 func (q *Qmgr) outOfReach(d *queue, until mail.Instant) {
 	why := mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4},
 		Text: fmt.Sprintf("source %s has no address of the family of any host of %s", d.source.Name, d.nexthop)}
-	q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
+	q.forgetHosts(d)
 	if d.window.State() == window.Suspended { // or it would get its own mail back
 		q.timers.Stop(&d.timer)
 		d.window.Resume()
@@ -284,6 +284,7 @@ func (q *Qmgr) outOfReach(d *queue, until mail.Instant) {
 		d.touch()
 		q.dies(d, why, until)
 	}
+	q.rejoinAll(d)
 	q.bindAnew(d)
 }
 

@@ -14,7 +14,7 @@ type timer = timers.Timer[timed]
 // timed is of what a timer is.
 type timed struct {
 	kind      timerKind
-	queue     *queue     // timerQueue, timerPace, timerSpread, timerMeasure
+	queue     *queue     // timerQueue, timerPace, timerSpread, timerMeasure, timerTurn
 	transport *transport // the other kinds
 }
 
@@ -29,6 +29,7 @@ const (
 	timerSpread                         // the pause between two starts to a destination
 	timerDelay                          // a transport's wait before its next delivery
 	timerMeasure                        // replies count no more that a rule needs several of
+	timerTurn                           // a detour of a main queue has had its turn
 )
 
 // runTimers ends every rest and back-off that is over, and the connections that
@@ -69,6 +70,8 @@ func (q *Qmgr) runTimers() {
 			q.waited(t.transport)
 		case timerMeasure:
 			q.sightingsEnd(t.queue)
+		case timerTurn:
+			q.turnEnds(t.queue)
 		}
 	}
 }
@@ -80,7 +83,7 @@ func (q *Qmgr) resumeQueue(d *queue) {
 		q.revive(d, CauseRevival)
 	case window.Suspended:
 		d.window.Resume()
-		d.touch()
+		d.touchAll()
 	default:
 		assert.Unreachable("timer of %s:%s, which is ready", d.transport.Name, d.nexthop)
 	}
@@ -94,7 +97,7 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	d.window.Revive(&d.limits.window, d.concurrency())
 	d.reason = mail.Reply{}
 	q.endRest(d)
-	d.touch()
+	d.touchAll()
 	q.explain(d, cause)
 	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security})
 }
@@ -103,6 +106,7 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 // configured. A dead one is revived first: it rests instead of being dead, as
 // in Postfix.
 func (q *Qmgr) restAfterDelivery(d *queue, asked bool) {
+	d = d.whole()
 	delay := d.limits.rateDelay
 	if asked {
 		delay = min(delay, calloutSpan)
@@ -114,6 +118,6 @@ func (q *Qmgr) restAfterDelivery(d *queue, asked bool) {
 		q.revive(d, CauseRevival)
 	}
 	d.window.Suspend()
-	d.touch()
+	d.touchAll()
 	q.timers.Start(&d.timer, q.now.Add(delay))
 }

@@ -42,16 +42,17 @@ type timely struct {
 // joint is what the connections of a transport share. group is nil where the core does not decide on them, and
 // then nothing is on resting.
 type joint struct {
-	group   *conns.Group
-	wanting *ilist.List[queue] // Qmgr.wanting
-	resting ilist.List[queue]  // want connections when the transport is not paused any more
+	group    *conns.Group
+	wanting  *ilist.List[queue] // Qmgr.wanting
+	detoured *ilist.List[queue] // Qmgr.detoured
+	resting  ilist.List[queue]  // want connections when the transport is not paused any more
 }
 
 func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 	t := &transport{cfg: cfg, stocks: &q.stocks, queues: directory.New[queue]()}
 	t.SetUp(name, t, cfg.Scheduler, q.flows, q.shares)
 	if cfg.Agents == AgentsConnections {
-		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
+		t.group, t.wanting, t.detoured = conns.NewGroup(name, cfg.group()), &q.wanting, &q.detoured
 		t.group.Share(q.shares)
 	}
 	t.outage.timer.Of = timed{kind: timerOutage, transport: t}

@@ -64,10 +64,11 @@ func compareNames(a, b *queue) int {
 }
 
 func (d *queue) view() QueueView {
-	v := QueueView{Nexthop: d.nexthop, Source: d.source.String(), Security: d.security, Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.Busy,
-		Todo: d.Waiting, Reason: d.reason, Connections: d.site.View(), Outcomes: d.outcomes}
-	if d.timer.Running() {
-		v.Until = d.timer.At()
+	w := d.whole()
+	v := QueueView{Nexthop: d.nexthop, Source: d.source.String(), Security: d.security, Instead: d.instead, State: w.window.State(), Window: d.share(), Busy: d.Busy,
+		Todo: d.Waiting, Reason: w.reason, Connections: d.site.View(), Outcomes: d.outcomes}
+	if w.timer.Running() {
+		v.Until = w.timer.At()
 	}
 	return v
 }
@@ -76,6 +77,7 @@ func (d *queue) view() QueueView {
 func (q *Qmgr) queueView(d *queue) QueueView {
 	v := d.view()
 	v.Condition, v.WaitReason = q.condition(d), q.waitReason(d)
+	d = d.whole()
 	if d.resting(q.now) {
 		v.Rule = d.measures.Rest.Rule
 	}

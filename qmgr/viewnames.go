@@ -70,6 +70,7 @@ const (
 	WaitLocalOutage      = views.WaitLocalOutage
 	WaitHostLookup       = views.WaitHostLookup
 	WaitConnecting       = views.WaitConnecting
+	WaitDetour           = views.WaitDetour
 	WaitTransaction      = views.WaitTransaction
 	WaitSpread           = views.WaitSpread
 	WaitTurn             = views.WaitTurn

@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/views"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -63,6 +64,8 @@ func (t *transport) waitReason() WaitReason {
 // siteWaitReason returns why no connection takes what waits.
 func (q *Qmgr) siteWaitReason(d *queue) WaitReason {
 	switch {
+	case !d.inTurn():
+		return WaitReason{Kind: WaitDetour}
 	case !d.site.Known():
 		return WaitReason{Kind: WaitHostLookup}
 	case d.spreading.Pausing() && d.site.Room() > 0:
@@ -72,7 +75,14 @@ func (q *Qmgr) siteWaitReason(d *queue) WaitReason {
 	case !d.Runs():
 		return WaitReason{Kind: WaitTurn}
 	}
-	return views.FromSite(q.conns.Waits(d.site, q.now), d.window.Size(), d.limits.window.Limit, d.site.View().Connecting > 0)
+	w, size, limit := q.conns.Waits(d.site, q.now), d.window.Size(), d.limits.window.Limit
+	switch {
+	case w.Why == conns.WaitWindow && d.main != nil:
+		return WaitReason{Kind: WaitDetour} // the connection that there is for such mail is in use, or one of other mail has to end first
+	case d.mostConnections() < size: // what is missing is used by mail that avoids hosts
+		size = limit
+	}
+	return views.FromSite(w, size, limit, d.site.View().Connecting > 0)
 }
 
 // sourced completes a wait reason with the destination of the configuration from
@@ -92,7 +102,7 @@ func (q *Qmgr) condition(d *queue) Condition {
 		return ConditionSuspended
 	case d.dead(), d.transport.dead():
 		return ConditionDead
-	case d.window.State() == window.Suspended:
+	case d.whole().window.State() == window.Suspended:
 		return ConditionPaused
 	case d.paused:
 		return ConditionLimited

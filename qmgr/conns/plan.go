@@ -91,6 +91,19 @@ func (s *Site) Best() (hosts []mail.Host) {
 	return hosts
 }
 
+// Set returns the hosts of the plan, and until when they need not be looked up again.
+func (l *plan) Set() mail.HostSet {
+	set := mail.HostSet{Until: l.until}
+	for _, tier := range l.tiers {
+		hosts := make([]mail.Host, 0, len(tier))
+		for _, sh := range tier {
+			hosts = append(hosts, sh.host)
+		}
+		set.Tiers = append(set.Tiers, hosts)
+	}
+	return set
+}
+
 // SetLimits sets the limits of connections to the site's hosts that are opened from now
 // on.
 func (p *Pool) SetLimits(s *Site, limits func(mail.Host) HostLimits) {

@@ -112,8 +112,9 @@ func (s *script) arrive(tb testing.TB, l *golden.Line) {
 		tb.Fatalf("%s: notify= is NEVER, FAILURE or DELAY", l.Pos)
 	}
 	var recipients []mail.Recipient
+	doubts := avoids(tb, l)
 	for _, a := range s.list(tb, l, name) {
-		recipients = append(recipients, mail.Recipient{Address: mail.Address(a), Notify: notify})
+		recipients = append(recipients, mail.Recipient{Address: mail.Address(a), Notify: notify, Doubts: doubts})
 	}
 	if text, given := l.Option("flow"); given {
 		parts := strings.SplitN(text, "/", 3)
@@ -153,6 +154,21 @@ func (s *script) arrive(tb testing.TB, l *golden.Line) {
 	} else {
 		s.hints[m.Envelope.ID] = m.Hint()
 	}
+}
+
+// avoids returns doubts about hosts, such as mx1,mx2, that have the message avoid these.
+func avoids(tb testing.TB, l *golden.Line) (d *mail.Doubts) {
+	tb.Helper()
+	text, given := l.Option("avoids")
+	if !given {
+		return nil
+	}
+	for _, name := range strings.Split(text, ",") {
+		for range mail.DoubtsEnough {
+			d = d.With(zoneHost(tb, l, name).Addr)
+		}
+	}
+	return d
 }
 
 // list reads a list of recipients.

@@ -34,7 +34,7 @@ import (
 //	found NEXTHOP…              end lookups
 //	verify NUMBER NEXTHOP client=ADDRESS [to=RECIPIENT] [routed] [site=S] [transport=T] [credential=C]
 //	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N] [keep=TIME] [tls=required|optional] [verp=DELIMITERS]
-//	            [return-by=TIME] [notify-by=TIME]
+//	            [return-by=TIME] [notify-by=TIME] [avoids=HOST,HOST]
 //	store NAME …                like arrive, but the core is not notified
 //	late NAME                   the core is notified of a stored message, in the state it had then
 //	                            LIST: addresses; 3*a.test: three recipients there; 3*distinct: each elsewhere

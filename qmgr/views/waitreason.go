@@ -54,6 +54,7 @@ const (
 	WaitLocalOutage                      // our own network is down
 	WaitHostLookup                       // its hosts are being looked up
 	WaitConnecting                       // a connection is being opened
+	WaitDetour                           // of mail that avoids hosts: the one connection for such mail is in use, or cannot be had yet
 	WaitTransaction                      // every connection is full
 	WaitSpread                           // one has room, and starts are spread: each has a pause after it
 	WaitTurn                             // it could go: other mail of the transport goes first
@@ -80,7 +81,7 @@ func upTo[E ~uint8](n E) (all []E) {
 func (k WaitKind) String() string {
 	return [...]string{"none", "stop", "transport-dead", "dead", "destination-delay", "destination-rate", "transport-rate",
 		"transport-delay", "process-limit", "connection-limit", "window", "message-share", "destination-share", "slow-start", "connection-rate",
-		"host-limit", "host-busy", "local-outage", "host-lookup", "connecting", "transaction", "spread", "turn", "report-turn", "lookups"}[k]
+		"host-limit", "host-busy", "local-outage", "host-lookup", "connecting", "detour", "transaction", "spread", "turn", "report-turn", "lookups"}[k]
 }
 
 // FromSite returns why no connection of a destination takes what waits there, by what package conns says. Window is the
@@ -142,7 +143,7 @@ func (k WaitKind) Condition() Condition {
 	case WaitDestinationRate, WaitTransportRate, WaitConnectionRate:
 		return ConditionLimited
 	case WaitProcessLimit, WaitConnectionLimit, WaitWindow, WaitMessageShare, WaitDestinationShare, WaitHostLimit, WaitHostBusy,
-		WaitTransaction, WaitSpread:
+		WaitDetour, WaitTransaction, WaitSpread:
 		return ConditionFull
 	case WaitSlowStart, WaitHostLookup, WaitConnecting:
 		return ConditionOpening
