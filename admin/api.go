@@ -32,7 +32,7 @@ const (
 	WaitRoom    Wait = "room"    // room in core: it is new or due
 	WaitParked  Wait = "parked"  // the reason in WaitReason, after which it enters core
 	WaitBackoff Wait = "backoff" // its next attempt, at Due
-	// WaitSuspended means the end of an operator's suspension, in WaitReason.
+	// WaitSuspended means the end of a suspension, by an operator or a rule, in WaitReason.
 	WaitSuspended Wait = "suspended"
 	WaitRelease   Wait = "release" // an operator's release
 	WaitDate      Wait = "date"    // the date at Until, until which its sender has it kept (RFC 4865)

@@ -388,7 +388,7 @@ func (s *Server) placePart(ctx context.Context, v *qmgr.PlaceView) ExplanationPa
 	return p
 }
 
-// suspendedPart says what an operator has suspended.
+// suspendedPart says what is suspended, and which command ends that.
 func suspendedPart(place string, w *WaitReason) ExplanationPart {
 	p := ExplanationPart{Place: place, Code: w.Kind, Text: w.Text, At: w.Until, Remedies: []string{w.Command}}
 	if p.At != nil {

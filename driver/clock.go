@@ -180,8 +180,7 @@ const (
 	farDuePage  = 256
 )
 
-// farDueIn looks for one in a bucket. What an operator's suspension keeps may be due as late as it
-// expires. Where there is more of that than some pages, only what is due later still is found.
+// farDueIn looks for one in a bucket. What a suspension keeps may be due as late as it expires. Where there is more of that than some pages, only what is due later still is found.
 func (d *Driver) farDueIn(ctx context.Context, bucket mail.Bucket, horizon mail.Instant) (at mail.Cursor, found bool, err error) {
 	from := mail.Cursor{Bucket: bucket, Due: horizon}
 	for page := 0; ; page++ {

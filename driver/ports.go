@@ -100,7 +100,7 @@ type HostStore interface {
 	// LoadHosts calls visit with all records, at most most. A record's bytes are
 	// valid until visit returns.
 	LoadHosts(ctx context.Context, most int, visit func(mail.HostRecord)) error
-	// SaveOrders stores records of operators' suspensions, which are durable when it returns
+	// SaveOrders stores records of suspensions, which are durable when it returns
 	// nil, and deletes those whose value is empty. After an error it is called again with these records,
 	// and perhaps newer ones behind them.
 	SaveOrders(ctx context.Context, records []mail.HostRecord) error

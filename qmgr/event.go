@@ -228,9 +228,9 @@ type SelectTransport struct{ Pending map[string]int }
 // became smaller are reached by not starting anything new.
 type Configure struct{ Config Config }
 
-// Rules says which rules on replies there are, at the start and after each change: what others
-// have demanded of destinations (mail.Measure) ends, and they demand nothing more. Without
-// it, all rules count.
+// Rules names the rules on replies in force, at the start and after each change. Measures
+// (mail.Measure) and suspensions by other rules end, and such rules have no effect from then
+// on. Before the first Rules, all rules have an effect.
 type Rules struct{ Names []string }
 
 // Reroute says that routes may be others than before: all that waits is routed again.

@@ -18,9 +18,9 @@ import (
 // and Learned brings back. A queue has a copy of what the table has of it, which keep and
 // recall make the same.
 //
-// A rule may also suspend a destination, as an operator can (package suspend): its mail is put off
-// without an attempt, an operator sees what is suspended and why, and can resume it. That is an
-// order in the table of orders. It ends with its rule, as all measures do.
+// A rule may also suspend a destination or a domain, as an operator can (package suspend): its mail is
+// put off without an attempt, an operator sees what is suspended and why, and can resume it. That is
+// an order in the table of orders. It ends with its rule, as all measures do.
 
 // measures are those of one destination.
 type measures struct {
@@ -62,7 +62,7 @@ func (q *Qmgr) measure(d *queue, m *mail.Measure) {
 	q.watchSightings(d)
 }
 
-// take takes a measure on a destination for which there were enough replies, and before that several times.
+// take applies a measure once enough replies were counted; before is how often that had happened already.
 func (q *Qmgr) take(d *queue, m *mail.Measure, before int) {
 	if m.Rest > 0 {
 		q.restBy(d, m)
@@ -154,7 +154,7 @@ func (q *Qmgr) emitMeasure(d *queue, m *mail.Measure, until mail.Instant) {
 		Text: m.Rule + ": " + m.Reply.String()})
 }
 
-// measureKey is under which the table has what is demanded of a destination.
+// measureKey returns the key of the destination in the table.
 func (d *queue) measureKey() measure.Key {
 	return measure.Key{Scope: measure.Queue, Transport: d.transport.Name, Name: d.name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security}
 }

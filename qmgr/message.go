@@ -88,7 +88,7 @@ type postponed struct {
 	retry     bool // some recipient will be tried again
 	stuck     bool // each of those was put off because its destination is stuck
 	warming   bool // likewise, because its sources may send no more today
-	suspended bool // likewise, because of operators' suspensions
+	suspended bool // likewise, because of suspensions
 	aside     bool // some of those that wait because of one, or of a warm-up, were left as they are
 }
 

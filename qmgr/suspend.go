@@ -204,8 +204,8 @@ func (q *Qmgr) suspendBy(d *queue, m *mail.Measure, lasts time.Duration) {
 	}
 }
 
-// maxRestInstead is how long a destination rests at most that can only be suspended until an operator
-// resumes it, and cannot be suspended.
+// maxRestInstead bounds the rest of a destination that should be suspended but cannot be: the rule may
+// want it suspended until an operator resumes it.
 const maxRestInstead = 24 * time.Hour
 
 // reconsiderSuspended has suspended mail looked at again at a reload if its age leads to something at another time by the

@@ -102,9 +102,9 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.String(), Security: d.security})
 }
 
-// rest suspends a destination between two deliveries, where a rate delay is
-// configured. A dead one is revived first: it rests instead of being dead, as
-// in Postfix.
+// restAfterDelivery suspends a destination's window until its next delivery may start,
+// where a rate delay is configured, or after a call-out. A dead destination is revived
+// first: it pauses instead of being dead, as in Postfix.
 func (q *Qmgr) restAfterDelivery(d *queue, asked bool) {
 	d = d.whole()
 	delay := d.limits.rateDelay

@@ -9,7 +9,7 @@ import (
 // waitReason returns what stands in the way of mail for a destination.
 func (q *Qmgr) waitReason(d *queue) WaitReason { return q.sourced(d, q.unsourced(d)) }
 
-// unsourced is wait reason without Table.
+// unsourced returns the same without Table.
 func (q *Qmgr) unsourced(d *queue) WaitReason {
 	t := d.transport
 	switch {
@@ -94,8 +94,8 @@ func (q *Qmgr) sourced(d *queue, o WaitReason) WaitReason {
 	return o
 }
 
-// condition returns how a destination stands, whether mail waits for it or not. Unlike
-// wait reason it takes next to no time.
+// condition returns how a destination stands, whether mail waits for it or not. It does
+// not search the configuration for the Table, as waitReason does.
 func (q *Qmgr) condition(d *queue) Condition {
 	switch {
 	case q.suspended.Any() && q.suspended.OfQueue(d.way().on(d.transport.Name), d.nexthop, d.source.String()).Until != 0:

@@ -281,7 +281,7 @@ func (h *host) finishEach(d qmgr.Deliver, how ending, ok func(mail.Recipient) bo
 	h.step(qmgr.Delivered{Entry: d.Entry, Result: r})
 }
 
-// select offers an agent and returns what it is to deliver, if anything.
+// offer offers an agent and returns what it is to deliver, if anything.
 func (h *host) offer(transport string) (qmgr.Deliver, bool) {
 	h.step(qmgr.AgentReady{Transport: transport})
 	if len(h.started) == 0 {

@@ -111,7 +111,7 @@ func TestWaitReasonsNameParameters(t *testing.T) {
 		}
 	}
 	if named != 17 {
-		t.Errorf("%d waitKinds name a parameter", named)
+		t.Errorf("%d wait reasons name a parameter, want 17", named)
 	}
 }
 

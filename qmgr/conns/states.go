@@ -76,7 +76,9 @@ func oneAtATime[S enum](last S) [][]bool {
 	return next
 }
 
-// String returns the reason as commands show it.
+// String returns the reason's name, for tests and panics. Commands show that of the
+// wait reason which follows from it (views.FromSite): a WaitSlot is most often
+// "process-limit" there, and a WaitCallout "host-busy".
 func (w Wait) String() string {
 	return [...]string{"none", "window", "message-share", "destination-share", "connection-limit", "slow-start", "connection-rate",
 		"host-limit", "host-busy", "call-out-pause", "local-outage"}[w]

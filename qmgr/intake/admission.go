@@ -14,7 +14,7 @@ const (
 	ScanDeferred             // deferred mail that is due
 	ScanFlush                // all deferred mail, because an operator asked for it
 	ScanWarmup               // mail that was deferred until a day ends, since sources may send more before
-	ScanResume               // mail that was deferred because of an operator's suspension (Marked), since one has ended
+	ScanResume               // mail that was deferred because of a suspension (Marked), since one has ended
 	ScanHeld                 // held mail whose time is up; it is removed, or put into the deferred area, and does not come into core
 	scans
 )

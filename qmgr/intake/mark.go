@@ -6,7 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Mail that an operator's suspension keeps waiting is deferred until the suspension ends, or
+// Mail that a suspension keeps waiting is deferred until the suspension ends, or
 // until its age has a consequence. If the suspension is ended earlier, that mail has to be
 // found among all that is deferred. Its due time has a mark for this: it is one nanosecond
 // after a whole millisecond, and of other mail one in a million is due at such an instant.

@@ -9,7 +9,7 @@ const (
 	FromDeferred               // deferred mail that was due
 	FromFlush                  // found by the scan for RetryAll
 	FromWarmup                 // deferred until a day ends, and sources may send more before
-	FromResume                 // deferred because of an operator's suspension, and one has ended
+	FromResume                 // deferred because of a suspension, and one has ended
 	FromRetry                  // named by an operator's Retry
 	FromCallout                // not mail: a call-out's pseudo-message
 	FromDebt                   // not to be tried: it is the message's turn to be reported on

@@ -30,6 +30,7 @@ import (
 // A message counts from its first Hold or Reserve until it holds and reserves nothing.
 // Meanwhile only this type changes its InCore and Reserved, and its Own (the minimum)
 // stays as it is.
+//
 // Recipients is not safe for concurrent use.
 type Recipients struct {
 	minimum int // of all messages: what they may have in any case
@@ -37,7 +38,7 @@ type Recipients struct {
 	surplus int // sum of their surplus
 	most    int // that surplus may be; at least 0
 	// granted is what surplus was when the bound was set last: if it was lowered, so much
-	// may still be in use. Invariant, as long as MayHave is obeyed: Over is 0.
+	// may still be in use. Invariant, as long as MayHave is obeyed: Over is 0 (Room.Check asserts it).
 	granted int
 }
 

@@ -1,13 +1,14 @@
 // Package measure remembers the measures in force: for a limited time, a destination gets no
-// mail (a rest), or less than otherwise (a lowering); and what operators have suspended (an
-// order), for a limited time or until they resume it.
+// mail (a rest), or less than otherwise (a lowering); and what operators and rules have
+// suspended (an order), for a limited time or until an operator resumes it.
 //
 // Rests and lowerings come from rules on replies (docs/replies.md). A receiver that says "not before
 // 30 minutes" means it, even if this program is restarted in the meantime. So a measure is a
 // record of its own, apart from the queue to whose mail it applies. It outlives the queue, and is
 // saved and loaded like the records of hosts and warm-ups (Changed, AppendKey, AppendRecord,
-// Load). The package decides nothing. Package qmgr applies a record to its queue when the record
-// changes, and to each queue that is created later.
+// Load). It decides only whether a rule that wants several replies has had enough of them
+// (Demands.Count). Package qmgr applies a record to its queue when the record changes, and to
+// each queue that is created later.
 //
 // # What is kept
 //
@@ -27,11 +28,12 @@
 //
 // # Suspensions
 //
-// An operator can suspend a site, a domain, a transport, a source, a tenant or a class. Each is
-// a Scope, and the Key has the value in question; the Record has an Order with the operator, the
-// reason, and the end, which may be mail.Never. Orders must not be forgotten in favor of measures
-// that receivers cause, so they have a Table of their own (NewOrders), and its caller refuses
-// further ones at OrderLimit. Both kinds share the encodings and the store. The scope Resumed is
-// not an operator's. Its only record says that mail still has to be found which a suspension
-// that has ended kept waiting.
+// An operator can suspend a site, a domain, a destination, a transport, a source, a tenant or a
+// class, and a rule on replies a destination or a domain, each from one source or from any. Each
+// is a Scope, and the Key has the value in question; the Record has an Order with the operator or
+// the rule, the reason, and the end, which may be mail.Never. Orders must not be pushed out by
+// rests and lowerings, so they have a Table of their own (NewOrders), and its caller refuses further
+// ones at OrderLimit, for operators and for rules. Both kinds share the encodings and the
+// store. Nobody suspends the scope Resumed: its only record says that mail still has to be found
+// which a suspension that has ended kept waiting.
 package measure

@@ -16,6 +16,7 @@ const (
 	Queue Scope = iota + 1
 	// What operators suspend: a nexthop or a set of MX hosts, the domain of a recipient's
 	// address, a transport, a source address by its name, a tenant in any class, and a class.
+	// Rules suspend a Domain, too.
 	Site
 	Domain
 	Transport

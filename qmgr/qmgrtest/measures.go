@@ -37,7 +37,7 @@ func (w *World) keep(records []mail.HostRecord) {
 
 func (w *World) changes() []mail.HostRecord { return w.feed.Orders(w.feed.Changes(nil, 100)) }
 
-// SaveOrders saves what has changed of operators' suspensions, as a host does before it answers.
+// SaveOrders saves what has changed of suspensions, as a host does before it answers.
 func (w *World) SaveOrders() {
 	if w.feed == nil {
 		w.feed = w.Core.NewHostFeed()

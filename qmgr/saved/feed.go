@@ -63,8 +63,8 @@ func (f *Feed) Changes(dst []mail.HostRecord, max int) []mail.HostRecord {
 	return dst
 }
 
-// Orders appends to dst what has changed of operators' suspensions since it was asked last. A host saves
-// them in the order in which they are returned, and before it answers the operator.
+// Orders appends to dst what has changed of suspensions, by operators and rules, since it was asked last. A
+// host saves them in the order in which they are returned, and before it answers an operator.
 func (f *Feed) Orders(dst []mail.HostRecord) []mail.HostRecord {
 	if f.orders == nil {
 		return dst

@@ -7,14 +7,14 @@ import "github.com/posthaste-mta/posthaste/internal/ilist"
 // again.
 //
 // The definition is Postfix's: selection walks along the list and marks a job
-// that it has to pass by, and its destinations, with the transport's tag. When
+// that it has to pass by, and its destinations, with its transport's tag. When
 // a marked destination has room again, the tag changes, so that all marks are
 // void at once, and the next walk starts at the head. With many blocked jobs
 // that is a long way to go after every delivery.
 //
 // Here there is no walk. In Postfix it can only end at the first job in list order that
-// has an entry for a destination with room, which the transport knows
-// ( lane.roomy); everything before that one has been passed then. So one
+// has an entry for a destination with room, which the lane knows
+// (lane.roomy); everything before that one has been passed then. So one
 // label, lane.passed, stands for all the marks:
 //
 //   - A job is blocked if it stands before passed. The exceptions are open jobs:
@@ -27,14 +27,14 @@ import "github.com/posthaste-mta/posthaste/internal/ilist"
 //   - Jobs at which the walk would do more than mark them have to be visited
 //     each: those that are open, those for which recipients may be read, and
 //     those that have nothing to select and will be retired
-//     ( lane.special).
+//     (lane.special).
 //
 // A blocked job has no destination with room, because whatever makes room for
 // one that is waited for also makes the marks void (dest.unblock). Check
 // compares all this with real marks where Config.AsPostfix wants them for its
 // dumps, and a twin in the tests walks.
 
-// blockers is a transport's part in this.
+// blockers is a lane's part in this.
 type blockers struct {
 	// tag counts how often the marks have become void, by two, beginning with 1.
 	tag uint64
@@ -63,7 +63,7 @@ type marking struct {
 	waiting sequence[Peer]     // peers that have entries to select
 	roomy   place[Destination] // in lane.roomy
 	first   *Peer              // that of the job where roomy stands; nil if it is not taken
-	mark    uint64             // equal to the transport's tag: marked
+	mark    uint64             // equal to the lane's tag: marked
 	tag     uint64             // as that of jobs
 }
 

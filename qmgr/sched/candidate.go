@@ -27,7 +27,7 @@ import (
 // are looked at one by one; so are open jobs, which stand before the blocked
 // ones.
 
-// candidates is a transport's part in this.
+// candidates is a lane's part in this.
 type candidates struct {
 	files   sequence[file]  // by total, then by need
 	spare   []*file         // empty ones, for reuse

@@ -111,8 +111,8 @@ func (d *Destination) startable(n int) {
 	d.add(Load{Startable: n - d.Startable})
 }
 
-// add changes what the destination has, and with it what its outlet, its lane, and the
-// transport have in all.
+// add changes what the destination has, and with it the sums of its outlet, its lane, and
+// the transport.
 func (d *Destination) add(n Load) {
 	d.Load.Add(n)
 	d.Sum.Add(n)

@@ -4,8 +4,8 @@
 //
 // # Structures
 //
-// A [Lane] has the mail of one transport. A [Message] has a [Job] in each lane that
-// is to carry some of it; a job has a [Peer] for each [Destination]; a peer has
+// A [Lane] has the mail of one flow in one transport. A [Message] has a [Job] in each
+// lane that is to carry some of it; a job has a [Peer] for each [Destination]; a peer has
 // entries, each a batch of recipients for one transaction. An [Entry] waits, is busy,
 // and ends. How many entries of a destination may be busy is none of the scheduler's
 // business: the destination's [Outlet] says how much room there is.
@@ -20,17 +20,19 @@
 //
 // # Preemption
 //
-// For every k entries of a job that are selected (slot_cost) it earns one slot, which a
-// job behind it may use. A job that needs as few slots as have been earned goes first; of
-// several, the one that has waited longest for each of its entries. So mail with few
+// For every k entries of a job that are selected (slot_cost) it earns one delivery slot,
+// with which a job behind it may go first by one entry. A job that needs no more delivery
+// slots than have been earned goes first; of several, the one that has waited longest for
+// each of its entries. So mail with few
 // recipients slips past mail with many, and the latter takes at most k/(k-1) times as
 // long as it would alone, whatever is preempted by what.
 //
 // # Memory
 //
-// Most recipients of a large message stay in the spool. A lane has a pool of slots;
-// the first job, by age, whose message has unread recipients gets all that are free,
-// and passes on what it does not need.
+// Most recipients of a large message stay in the spool. A recipient slot is the right to
+// have one of them in core. A lane has a pool of recipient slots, its part of its
+// transport's (package flows); the first job, by age, whose message has unread recipients
+// gets all that are free, and passes on what it does not need.
 //
 // # One place for consequences
 //
@@ -45,9 +47,10 @@
 //	lane.go, message.go, job.go, peer.go, entry.go, destination.go   the structures
 //	assignment.go, selection.go                                      in and out
 //	blockers.go, preempt.go, candidate.go, pool.go                   the theory
-//	order.go, ring.go                                                the indexes
+//	order.go, ring.go, spares.go                                     the indexes, and structures for reuse
 //	definition.go                                                    the same without indexes
-//	roundrobin.go, runner.go                                         schedulers to compare with
+//	scheduler.go, roundrobin.go, runner.go                           schedulers to compare with
+//	view.go                                                          what operators see
 //	check.go, dump.go, probe.go                                      for tests
 //
 // docs/scheduler.md explains the algorithms by examples.

@@ -5,11 +5,11 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 )
 
-// A Job is one message within one transport. It groups the peers, one for each
+// A Job is one message within one lane. It groups the peers, one for each
 // destination that the message has there.
 //
 // A job that has entries to select, or whose message has unread recipients, is
-// listed: it stands on its transport's scheduler list and on the list by time.
+// listed: it stands on its lane's scheduler list and on the list by time.
 // It is retired from both when nothing is left to select, and listed again if
 // further recipients turn up; its counters go on where they were. It is freed
 // with its message.
@@ -60,7 +60,7 @@ func (j *Job) waiting() int { return j.read - j.selected }
 // after reports whether j's message was admitted after k's.
 func (j *Job) after(k *Job) bool { return j.message.Queued > k.message.Queued }
 
-// list puts the job on its transport's lists, behind every job whose message
+// list puts the job on its lane's lists, behind every job whose message
 // was not admitted later, and makes it current if selection had gone past that
 // place. On the scheduler list only jobs without a stack parent show the time;
 // those that have preempted another stand where they were put.

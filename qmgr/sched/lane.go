@@ -158,8 +158,8 @@ type Options struct {
 	LabelGap uint64
 }
 
-// SetUp prepares a lane, which is the zero value. In sum it keeps what all lanes of its
-// transport have together.
+// SetUp prepares a lane, which is the zero value. The lane adds to sum, which has the
+// entries of all lanes of its transport.
 func (l *Lane) SetUp(name string, owner Owner, sum *Load, rules Rules, scheduler Scheduler, o Options) {
 	l.Name, l.Owner, l.Sum, l.rules, l.Scheduler = name, owner, sum, rules, scheduler
 	l.exact, l.spares, l.all = o.Exact, o.Spares, o.Stale

@@ -1,7 +1,8 @@
 package sched
 
-// Not all recipients of all messages are in core. Each transport has a pool of
-// recipient slots; a job that holds slots allows its message to have as many
+// Not all recipients of all messages are in core. Each lane has a pool of
+// recipient slots, an equal part of its transport's if several lanes have unread
+// recipients (flows/pools.go); a job that holds slots allows its message to have as many
 // recipients in core, whichever of its jobs they fall to. Every message has
 // Config.RecipientMinimum of its own on top.
 //
@@ -17,7 +18,7 @@ package sched
 // and the limits of its jobs (Message.Check). How many recipients that makes in core
 // is bounded by package intake.
 
-// A recipientPool is a transport's part in this.
+// A recipientPool is a lane's part in this.
 type recipientPool struct {
 	unused int  // negative when extra slots are lent
 	unread *Job // the first by time that should own the free slots; nil if none

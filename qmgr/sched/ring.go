@@ -3,7 +3,7 @@ package sched
 import "github.com/posthaste-mta/posthaste/internal/ilist"
 
 // Where elements take turns, those that can be served now are few among many at
-// times: destinations with room among those of a large message, or of a transport.
+// times: destinations with room among those of a large message, or of a lane.
 // The turn goes round a list, which is rotated behind the one served last, and
 // walking along it would pass all the others. So each element has a number that
 // grows once round the list, and those that can be served are kept in the order of

@@ -6,21 +6,20 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Host is asked and told while a selection goes on.
+// A Host answers a selection's requests while it goes on.
 type Host interface {
 	// ReadFor asks for as many recipients of a message as fit, and reports whether it
 	// did.
 	ReadFor(m *Message) bool
-	// Preempted is called when a message goes first at the expense of another, and how
-	// many are interrupted then, one by the other.
+	// Preempted is called when a message overtakes another, the current one; level is the
+	// depth of the stack of messages that have overtaken each other, at least 1.
 	Preempted(l *Lane, current, by mail.QueueID, level int)
 }
 
-// A Refill says how much must fit for recipients of a message to be read between two
-// looks at it.
+// A Refill is how many recipients of a message must fit before more of them are read.
 type Refill struct {
-	Limit int           // so many recipients, or
-	Delay time.Duration // any at all, if the last were read so long ago
+	Limit int           // this number
+	Delay time.Duration // if the last were read as long ago: one suffices
 }
 
 // A Pause is where a selection waits for recipients to be read

@@ -30,7 +30,7 @@ type WaitReason struct {
 	Table string
 }
 
-// A WaitKind says what an WaitReason is.
+// A WaitKind is the kind of a WaitReason.
 type WaitKind uint8
 
 const (

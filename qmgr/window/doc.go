@@ -4,8 +4,8 @@
 // A window starts small and learns from results. Each completed delivery is
 // feedback: positive if the destination was reached, whatever it replied about the
 // mail; negative if the connection failed or the session was lost. Feedback is at
-// most 1 and usually less: it is summed, and the window moves by one when the sum
-// reaches one.
+// most 1: it is summed, and the window moves by one about when the sum reaches one
+// (the rules below differ in the rounding).
 //
 // Whether a destination is tried at all is decided separately. A failed cohort is
 // as many consecutive failures as the size of the window; after
@@ -15,9 +15,12 @@
 // # Procedure
 //
 // The owner of a queue holds one Window by value. It starts a delivery while fewer
-// than Size are running, calls Success or Failure when one ends, and Revive when
-// the back-off timer of a dead window fires. For a queue with a delay between
-// deliveries it calls Suspend after each one and Resume when the delay is over.
+// than Size are running, and calls Begin, whose result identifies the attempt (the
+// style "level" needs it). When the delivery ends, it calls Success, Failure or, if
+// the result says nothing about the destination, Lost. It calls Close if the
+// destination must be dead whatever the results are, and Revive when the back-off
+// timer of a dead window fires. For a queue with a delay between deliveries it calls
+// Suspend after each one and Resume when the delay is over.
 //
 // # Rules
 //

@@ -10,7 +10,7 @@ type State uint8
 
 const (
 	Ready     State = iota // Size deliveries at once
-	Dead                   // none: too many failed cohorts
+	Dead                   // none: too many cohorts have failed, or the owner has closed it
 	Suspended              // none: the delay between two deliveries
 )
 

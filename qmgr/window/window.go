@@ -124,8 +124,9 @@ func (w *Window) Revive(cfg *Config, busy int) {
 	w.restart(cfg, busy)
 }
 
-// Close makes a Ready window Dead: the destination turned out to have no hosts to
-// deliver to.
+// Close makes a Ready window Dead for a reason other than failed cohorts: none of the
+// destination's hosts may be tried or can be reached from its source, their lookup has
+// failed, or a rule on replies has the destination rest.
 func (w *Window) Close() { w.enter(Dead) }
 
 // Suspend closes the window for the delay between two deliveries. It must be

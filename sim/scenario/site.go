@@ -15,7 +15,7 @@ var faults = []word[sim.Fault]{
 	{"close", sim.FaultClose},
 }
 
-// behavior is the keys that a site, its hosts and their changes share.
+// behaviour is the keys that a site, its hosts and their changes share.
 func behaviour(b *sim.Behaviour) []field {
 	return []field{
 		spreadField("connect", &b.Connect),

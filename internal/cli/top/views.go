@@ -69,7 +69,7 @@ func ratesCells(r live.Rates) []cell {
 
 func siteColumns() []column {
 	return append(append([]column{
-		{title: "SITE", left: true, most: 24, upward: true, meaning: "transport and next hop of the mail; a * in front: an operator has suspended it"},
+		{title: "SITE", left: true, most: 24, upward: true, meaning: "transport and next hop of the mail; a * in front: it is suspended"},
 		{title: "STATE", left: true, upward: true, meaning: "ready, opening connections, full (at a limit), rate-limited, paused, dead (not reached), or suspended"},
 		{title: "WINDOW", meaning: "limit of concurrent connections or deliveries, moved by the replies"},
 		{title: "BUSY", meaning: "deliveries under way"},
