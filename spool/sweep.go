@@ -40,7 +40,7 @@ type Interest struct {
 	// where it is. nil: none. It is not used with Envelope or Recipient. What waits without an outcome has a zero one if there is a
 	// reason, and is passed over if there is none. So are messages that were never changed.
 	Outcome func(reason string, o *mail.Outcome) bool
-	// Passed is called with the number of messages that were passed over, in steps of at most sweepChunk, and an ID that is higher
+	// Passed is called from time to time with the number of messages that were passed over, and an ID that is higher
 	// than theirs, after visit with all that comes before them. The sweep ends if it returns false. nil: nothing is called.
 	Passed func(n int, next mail.QueueID) bool
 	// Brief means that recipients are not of interest: Sight.Recipients and Sight.Long are not set.
@@ -63,7 +63,7 @@ func (s *Spool) Sweep(ctx context.Context, from mail.QueueID, in Interest, visit
 	now := s.db.NewSnapshot()
 	defer now.Close()
 	ctx, stop := context.WithCancel(ctx)
-	w := &sweep{ctx: ctx, from: now, in: &in, first: from}
+	w := &sweep{ctx: ctx, db: s.db, from: now, in: &in, first: from}
 	defer w.readers.Wait()
 	defer stop()
 	var err error
@@ -84,6 +84,7 @@ func (s *Spool) Sweep(ctx context.Context, from mail.QueueID, in Interest, visit
 // A sweep is one that is under way.
 type sweep struct {
 	ctx     context.Context
+	db      *pebble.DB
 	from    *pebble.Snapshot
 	in      *Interest
 	first   mail.QueueID
@@ -95,8 +96,8 @@ func (w *sweep) brief() bool { return w.in.Brief && w.in.Outcome == nil }
 
 // all reads envelopes and states side by side.
 func (w *sweep) all(take func(*swept[envelope], *swept[state]) bool) error {
-	envelopes := reading[envelope](w, keyEnvelope, w.first, nil)
-	states := reading[state](w, keyState, w.first, nil)
+	envelopes := reading[envelope](w, keyEnvelope, w.first, 0, nil)
+	states := reading[state](w, keyState, w.first, 0, nil)
 	for {
 		e, st := envelopes.peek(), states.peek()
 		if err := errors.Join(envelopes.err, states.err, w.ctx.Err()); err != nil {
@@ -123,7 +124,7 @@ func (w *sweep) all(take func(*swept[envelope], *swept[state]) bool) error {
 
 // byEnvelope reads the envelopes that meet the conditions, and the states that belong to them.
 func (w *sweep) byEnvelope(take func(*swept[envelope], *swept[state]) bool) error {
-	envelopes := reading[envelope](w, keyEnvelope, w.first, w.in.envelope)
+	envelopes := readingHalves[envelope](w, keyEnvelope, w.in.envelope)
 	states := companions[state](w, keyState)
 	defer states.close()
 	for {
@@ -144,7 +145,7 @@ func (w *sweep) byEnvelope(take func(*swept[envelope], *swept[state]) bool) erro
 
 // byState reads the states that meet the condition, and the envelopes that belong to them.
 func (w *sweep) byState(take func(*swept[envelope], *swept[state]) bool) error {
-	states := reading[state](w, keyState, w.first, w.in.state)
+	states := readingHalves[state](w, keyState, w.in.state)
 	envelopes := companions[envelope](w, keyEnvelope)
 	defer envelopes.close()
 	for {
@@ -267,11 +268,11 @@ func (st *state) sweep(_ mail.QueueID, payload string, brief bool) error {
 	return st.decode(payload)
 }
 
-// A sweepPart is a chunk of values that a reader passes on, behind others that do not meet its condition.
+// A sweepPart is a chunk of values that a reader passes on, and how many others between and before them do not meet its condition.
 type sweepPart[T any] struct {
 	values []swept[T]
-	passed int          // how many do not
-	next   mail.QueueID // passed: higher than the ID of each of them
+	passed int
+	next   mail.QueueID // higher than the ID of each of all these
 }
 
 // A sweepReader reads the values of one kind on a goroutine of its own.
@@ -280,32 +281,89 @@ type sweepReader[T any] struct {
 	spare  chan []swept[T] // to be filled again; texts never share their memory
 	fail   chan error      // why what follows cannot be read
 	passed func(n int, next mail.QueueID) bool
-	chunk  []swept[T] // that is being read
+	after  *sweepReader[T] // of what comes behind; nil: nothing does
+	part   sweepPart[T]    // that is being read
 	at     int
 	err    error
 }
 
-// reading begins to read the values of a kind that meet a condition, from a message on.
-func reading[T any, P sweepable[T]](w *sweep, kind byte, first mail.QueueID, meets func(P) bool) *sweepReader[T] {
+// reading begins to read the values of a kind that meet a condition, from a message on and before end unless that is 0.
+func reading[T any, P sweepable[T]](w *sweep, kind byte, first, end mail.QueueID, meets func(P) bool) *sweepReader[T] {
 	const ahead = 2
 	r := &sweepReader[T]{parts: make(chan sweepPart[T], ahead), spare: make(chan []swept[T], ahead+2), fail: make(chan error, 1), passed: w.in.Passed}
 	w.readers.Go(func() {
 		defer close(r.parts)
-		if err := readValues(w, kind, first, meets, r); err != nil {
+		if err := readValues(w, kind, first, end, meets, r); err != nil {
 			r.fail <- err
 		}
 	})
 	return r
 }
 
-// values returns an iterator over the values of a kind, from a message on.
-func (w *sweep) values(kind byte, first mail.QueueID) (*pebble.Iterator, error) {
+// readingHalves is reading from the first message on, with two goroutines if there is much to read: few values meet the condition, so
+// that the second one hardly waits for the first.
+func readingHalves[T any, P sweepable[T]](w *sweep, kind byte, meets func(P) bool) *sweepReader[T] {
+	half, ok := w.half(kind)
+	if !ok {
+		return reading(w, kind, w.first, 0, meets)
+	}
+	r := reading(w, kind, w.first, half, meets)
+	r.after = reading(w, kind, half, 0, meets)
+	return r
+}
+
+// halvesMin is the amount of values, in bytes on the disk, that two goroutines read.
+const halvesMin = 8 << 20
+
+// half returns an ID that has about as much of a kind before it as behind it; false if that is not known, or does not matter.
+func (w *sweep) half(kind byte) (half mail.QueueID, ok bool) {
+	it, err := w.values(kind, w.first, 0)
+	if err != nil {
+		return 0, false
+	}
+	defer it.Close() //nolint:errcheck // who reads all learns of it
+	if !it.First() {
+		return 0, false
+	}
+	first := mail.QueueID(keyNumber(it.Key()))
+	if !it.Last() {
+		return 0, false
+	}
+	last := mail.QueueID(keyNumber(it.Key()))
+	size := func(to mail.QueueID) uint64 {
+		lower, upper := messageKey(kind, first), messageKey(kind, to)
+		n, err := w.db.EstimateDiskUsage(lower.bytes(), upper.bytes())
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	whole := size(last)
+	if whole < halvesMin {
+		return 0, false
+	}
+	lower, upper := first, last
+	for range 16 { // to a 65,000th of the time
+		if half = lower + (upper-lower)/2; size(half) < whole/2 {
+			lower = half
+		} else {
+			upper = half
+		}
+	}
+	return half, half > first
+}
+
+// values returns an iterator over the values of a kind, from a message on and before end unless that is 0.
+func (w *sweep) values(kind byte, first, end mail.QueueID) (*pebble.Iterator, error) {
 	lower, upper := messageKey(kind, first), plainKey(kind+1)
+	if end != 0 {
+		upper = messageKey(kind, end)
+	}
 	return w.from.NewIterWithContext(w.ctx, &pebble.IterOptions{LowerBound: lower.bytes(), UpperBound: upper.bytes()})
 }
 
-func readValues[T any, P sweepable[T]](w *sweep, kind byte, first mail.QueueID, meets func(P) bool, r *sweepReader[T]) error {
-	it, err := w.values(kind, first)
+func readValues[T any, P sweepable[T]](w *sweep, kind byte, first, end mail.QueueID, meets func(P) bool, r *sweepReader[T]) error {
+	it, err := w.values(kind, first, end)
 	if err != nil {
 		return err
 	}
@@ -313,6 +371,7 @@ func readValues[T any, P sweepable[T]](w *sweep, kind byte, first mail.QueueID, 
 	var payloads []byte
 	var ends [sweepChunk]int
 	chunk := r.room()
+	part := sweepPart[T]{}
 	for ok := it.First(); ok; {
 		chunk, payloads = chunk[:0], payloads[:0]
 		for ; ok && len(chunk) < sweepChunk; ok = it.Next() {
@@ -334,7 +393,6 @@ func readValues[T any, P sweepable[T]](w *sweep, kind byte, first mail.QueueID, 
 			ends[n] = len(payloads)
 		}
 		texts, start := string(payloads), 0 // one allocation for all
-		part := sweepPart[T]{}
 		kept := 0
 		for i := range chunk {
 			one := &chunk[i]
@@ -342,8 +400,9 @@ func readValues[T any, P sweepable[T]](w *sweep, kind byte, first mail.QueueID, 
 				one.err = P(&one.value).sweep(one.id, texts[start:ends[i]], w.brief())
 			}
 			start = ends[i]
+			part.next = one.id + 1
 			if meets != nil && one.err == nil && !meets(&one.value) {
-				part.passed, part.next = part.passed+1, one.id+1
+				part.passed++
 				continue
 			}
 			if kept != i { // an exchange, since each has memory that is used again
@@ -351,13 +410,24 @@ func readValues[T any, P sweepable[T]](w *sweep, kind byte, first mail.QueueID, 
 			}
 			kept++
 		}
+		if kept == 0 && ok { // it is worth telling, but not worth waiting for
+			select {
+			case r.parts <- part:
+				part = sweepPart[T]{}
+			default:
+			}
+			if w.ctx.Err() != nil {
+				return nil // the sweep has ended, or returns this error itself
+			}
+			continue
+		}
 		part.values = chunk[:kept]
 		select {
 		case r.parts <- part:
 		case <-w.ctx.Done():
-			return nil // the sweep has ended, or returns this error itself
+			return nil
 		}
-		chunk = r.room()
+		chunk, part = r.room(), sweepPart[T]{}
 	}
 	return it.Error()
 }
@@ -374,27 +444,32 @@ func (r *sweepReader[T]) room() []swept[T] {
 
 // peek returns the next value, nil at the end. It sets err if what follows cannot be read.
 func (r *sweepReader[T]) peek() *swept[T] {
-	for r.at == len(r.chunk) {
-		if r.chunk != nil {
+	for r.at == len(r.part.values) {
+		last := r.part
+		r.part, r.at = sweepPart[T]{}, 0
+		if last.values != nil {
 			select {
-			case r.spare <- r.chunk:
+			case r.spare <- last.values:
 			default:
 			}
 		}
-		part, more := <-r.parts
-		r.chunk, r.at = part.values, 0
-		if !more {
-			select {
-			case r.err = <-r.fail:
-			default:
-			}
+		if last.passed > 0 && r.passed != nil && !r.passed(last.passed, last.next) {
 			return nil
 		}
-		if part.passed > 0 && r.passed != nil && !r.passed(part.passed, part.next) {
+		var more bool
+		if r.part, more = <-r.parts; more {
+			continue
+		}
+		select {
+		case r.err = <-r.fail:
+		default:
+		}
+		if r.err != nil || r.after == nil {
 			return nil
 		}
+		r.parts, r.spare, r.fail, r.after = r.after.parts, r.after.spare, r.after.fail, r.after.after
 	}
-	return &r.chunk[r.at]
+	return &r.part.values[r.at]
 }
 
 func (r *sweepReader[T]) next() { r.at++ }
@@ -431,7 +506,7 @@ func (c *companionReader[T, P]) of(id mail.QueueID) (*swept[T], error) {
 	ok := false
 	if c.it == nil {
 		var err error
-		if c.it, err = c.sweep.values(c.kind, id); err != nil {
+		if c.it, err = c.sweep.values(c.kind, id, 0); err != nil {
 			return nil, err
 		}
 		ok = c.it.First()
@@ -463,7 +538,7 @@ func (c *companionReader[T, P]) of(id mail.QueueID) (*swept[T], error) {
 	}
 	if c.asked == companionProbe && c.steps < companionProbe*companionSteps/2 {
 		c.close()
-		c.stream = reading[T, P](c.sweep, c.kind, id+1, nil)
+		c.stream = reading[T, P](c.sweep, c.kind, id+1, 0, nil)
 	}
 	return &c.one, nil
 }
