@@ -269,13 +269,13 @@ func TestStages(t *testing.T) {
 		{mail.StageUnknown, "a@b.test", "", ""},
 	} {
 		r := mail.DeliveryResult{Outcomes: []mail.Outcome{{Result: mail.Failed, Reply: *reply(t, "h[1]", "550 no"), Stage: c.stage}}}
-		book.Delivered(&mail.Delivery{Transport: "smtp", Recipients: []mail.Recipient{{Address: "U@d.test"}},
+		book.Delivered(&mail.Delivery{Transport: "smtp", Recipients: []mail.Recipient{{Address: "U+list@bücher.test"}},
 			Envelope: mail.Envelope{ID: 7, Sender: c.sender, Flow: mail.Flow{Tenant: "acme"}}}, &r)
 		m := r.Measure
 		if m == nil {
 			m = &mail.Measure{}
 		}
-		if want := c.stage == mail.StageRcpt; (m.Refused.Recipient == "u@d.test") != want || m.Rule == "mail" && (m.Refused.Tenant != "acme" || m.Refused.Message != 7) {
+		if want := c.stage == mail.StageRcpt; (m.Refused.Recipient == "u@xn--bcher-kva.test") != want || (m.Refused.Domain == "xn--bcher-kva.test") != want || m.Rule == "mail" && (m.Refused.Tenant != "acme" || m.Refused.Message != 7) {
 			t.Errorf("%v of %q refused %+v", c.stage, c.sender, m.Refused)
 		}
 		if m.Rule != c.rule || m.Refused.Sender != c.domain || m.Rule != "" && m.Senders != 2 || m.InARow != (c.rule == "mail") {
