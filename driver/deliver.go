@@ -201,7 +201,7 @@ func (d *Driver) logNote(n qmgr.Note) {
 	if !d.log.Enabled(context.Background(), level) {
 		return
 	}
-	var room [12]slog.Attr
+	var room [16]slog.Attr
 	attrs := room[:0]
 	if n.ID != 0 {
 		attrs = append(attrs, slog.String("id", n.ID.String()))
@@ -227,6 +227,11 @@ func (d *Driver) logNote(n qmgr.Note) {
 	}
 	if n.Text != "" {
 		attrs = append(attrs, slog.String("reason", n.Text))
+	}
+	for _, of := range [...][2]string{{"refused_senders", n.Refusers.Senders}, {"refused_tenants", n.Refusers.Tenants}, {"refused_domains", n.Refusers.Domains}} {
+		if of[1] != "" {
+			attrs = append(attrs, slog.String(of[0], of[1]))
+		}
 	}
 	logline.Log(d.log, level, text, attrs...)
 }

@@ -118,7 +118,9 @@ type Note struct {
 	// Flow is that of the message, if it is in core. It is not part of a trace: it follows from the
 	// events, and older traces would no longer be equal to their replay.
 	Flow mail.Flow
-	At   mail.Instant // NoteDeferred: next attempt; NoteSuspended: the end
+	// Refusers is whose mail was refused, of NoteSuspended by a rule to which that matters. It is not part of a trace, like Flow.
+	Refusers Refusers
+	At       mail.Instant // NoteDeferred: next attempt; NoteSuspended: the end
 }
 
 // NoteKind says what a Note is about.

@@ -25,7 +25,8 @@ import (
 // measures are those of one destination.
 type measures struct {
 	measure.Demands
-	timer timer // replies are forgotten that rules want several of
+	refusals []refusal // the last
+	timer    timer     // replies are forgotten that rules want several of
 }
 
 // resting reports whether a rule has the destination rest.
@@ -51,6 +52,7 @@ func (q *Qmgr) measure(d *queue, m *mail.Measure) {
 	if d.measures == nil {
 		d.newMeasures()
 	}
+	d.measures.refuses(m, q.now)
 	switch enough, before := d.measures.Count(m, q.now); enough {
 	case measure.EnoughForAll:
 		q.take(d, m, before)
@@ -88,6 +90,7 @@ func (q *Qmgr) accepts(d *queue, to []mail.Recipient, outcomes []mail.Outcome) {
 	for i, o := range outcomes {
 		if o.Result == mail.Delivered && i < len(to) {
 			d.measures.Accepted(idn.Key(to[i].Address.Domain()))
+			d.measures.refusals = nil
 		}
 	}
 	q.watchSightings(d)

@@ -169,6 +169,12 @@ func (q *Qmgr) tellSuspensions(all ...suspend.Notice) {
 	}
 }
 
+// tellRuleSuspension emits and counts a notice about a rule's.
+func (q *Qmgr) tellRuleSuspension(n suspend.Notice, of Refusers) {
+	q.counts.RuleSuspensions++
+	q.emit(Note{Kind: NoteSuspended, Transport: n.Transport, Nexthop: n.Nexthop, Source: n.Source, At: n.Until, Text: n.Text, Refusers: of})
+}
+
 // suspendedBy reports whether the mail that a reply refused is suspended already.
 func (q *Qmgr) suspendedBy(d *queue, m *mail.Measure) bool {
 	return q.suspended.OfDestination(d.way().on(d.transport.Name), d.source.String()).Until != 0 ||
@@ -182,8 +188,7 @@ func (q *Qmgr) suspendDomainBy(d *queue, m *mail.Measure, lasts time.Duration) {
 	if !done {
 		return
 	}
-	q.counts.RuleSuspensions++
-	q.tellSuspensions(notice)
+	q.tellRuleSuspension(notice, d.measures.refusers(m, m.Refused.Domain, q.now))
 	q.putOffAllSuspended()
 }
 
@@ -195,8 +200,7 @@ func (q *Qmgr) suspendBy(d *queue, m *mail.Measure, lasts time.Duration) {
 		q.restBy(d, &mail.Measure{Rule: m.Rule, Reply: m.Reply, Rest: min(lasts, maxRestInstead)})
 		return
 	}
-	q.counts.RuleSuspensions++
-	q.tellSuspensions(notice)
+	q.tellRuleSuspension(notice, d.measures.refusers(m, "", q.now))
 	for other := range d.transport.destinations() {
 		if other.name == d.name || other.nexthop == d.name {
 			q.putOffSuspendedOf(other)

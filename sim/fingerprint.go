@@ -110,6 +110,9 @@ func (f *fingerprint) common(a any) bool {
 		f.unless("class", a.Flow.Class)
 		f.unless("tenant", a.Flow.Tenant)
 		f.unless("flow", a.Flow.Flow)
+		f.unless("senders", a.Refusers.Senders)
+		f.unless("tenants", a.Refusers.Tenants)
+		f.unless("domains", a.Refusers.Domains)
 	default:
 		return false
 	}

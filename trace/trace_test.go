@@ -203,7 +203,7 @@ func simplify(v reflect.Value) {
 	case *qmgr.Change:
 		p.Change.Op = max(p.Change.Op, 1)
 	case *qmgr.Note:
-		p.Kind, p.Flow = max(p.Kind, 1), mail.Flow{} // which is no part of a trace
+		p.Kind, p.Flow, p.Refusers = max(p.Kind, 1), mail.Flow{}, qmgr.Refusers{} // which are no part of a trace
 	}
 	empty(v)
 }
