@@ -1,6 +1,10 @@
 package window
 
-import "math"
+import (
+	"math"
+
+	"github.com/posthaste-mta/posthaste/internal/assert"
+)
 
 // levels is what a window with the style "level" has learned since its first
 // failure; the package comment explains the reasons for its decisions.
@@ -27,11 +31,27 @@ type levels struct {
 type trialState uint8
 
 const (
-	noTrial    trialState = iota
-	trialOpen             // the window is at the ceiling, but no attempt has begun there
-	trialBegun            // an attempt has begun there and not ended
-	trialWell             // it succeeded
+	noTrial     trialState = iota
+	trialOpen              // the window is at the ceiling, but no attempt has begun there
+	trialBegun             // an attempt has begun there and not ended
+	trialWell              // it succeeded
+	trialStates = iota
 )
+
+// trialTransitions[from][to] reports which changes there are. A retreat ends any trial, and a
+// trial whose window was lowered by a reload may be opened again.
+var trialTransitions = [trialStates][trialStates]bool{
+	noTrial:    {noTrial: true, trialOpen: true},
+	trialOpen:  {noTrial: true, trialOpen: true, trialBegun: true},
+	trialBegun: {noTrial: true, trialOpen: true, trialWell: true},
+	trialWell:  {noTrial: true, trialOpen: true},
+}
+
+// enter takes the trial of the ceiling to its next state.
+func (l *levels) enter(t trialState) {
+	assert.That(trialTransitions[l.trial][t], "a trial in state %d cannot come to state %d", l.trial, t)
+	l.trial = t
+}
 
 const (
 	// A closed level is tried after this many successes, or cohorts if these are
@@ -66,7 +86,8 @@ func (w *Window) levelSuccess(cfg *Config, a Attempt, busy int) {
 	switch {
 	case l.trial != noTrial && w.size >= l.ceiling:
 		if l.trial == trialWell && !l.doubted(l.ceiling) {
-			l.ceiling, l.trial = 0, noTrial
+			l.ceiling = 0
+			l.enter(noTrial)
 		}
 	case l.ceiling == 0, w.size < l.ceiling-1:
 		g := eager
@@ -122,7 +143,8 @@ func (w *Window) retreatBelow(closed int) {
 	}
 	l.believed = l.below(closed)
 	l.ceiling, l.patience = closed, w.patience(again)
-	l.waited, l.trial, l.lowered = 0, noTrial, w.begun
+	l.waited, l.lowered = 0, w.begun
+	l.enter(noTrial)
 	l.settle(closed, l.believed)
 }
 
@@ -154,7 +176,8 @@ func (w *Window) awaitTrial(cfg *Config, busy int) {
 	}
 	w.size = l.ceiling
 	w.success = 0
-	l.trial, l.stake = trialOpen, wary
+	l.stake = wary
+	l.enter(trialOpen)
 	l.warn(l.ceiling)
 }
 
@@ -163,7 +186,8 @@ func (w *Window) awaitTrial(cfg *Config, busy int) {
 // waits for a long time before it is refused.
 func (l *levels) begin(a Attempt) {
 	if l.trial == trialOpen && a.level >= l.ceiling {
-		l.trial, l.probe = trialBegun, a.serial
+		l.probe = a.serial
+		l.enter(trialBegun)
 	}
 	l.evidence.begin(a)
 }
@@ -173,6 +197,6 @@ func (l *levels) ended(a Attempt, now trialState) bool {
 	if l.trial != trialBegun || a.serial != l.probe {
 		return false
 	}
-	l.trial = now
+	l.enter(now)
 	return true
 }

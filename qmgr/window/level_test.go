@@ -1,6 +1,7 @@
 package window
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -342,5 +343,27 @@ func BenchmarkLevel(b *testing.B) {
 			b.ResetTimer()
 			p.run(b.N)
 		})
+	}
+}
+
+// Every change of a trial that the table does not allow panics, and the others are made: an attempt that is no
+// probe decides nothing, and a trial that was decided does not go on.
+func TestTrialTransitions(t *testing.T) {
+	try := func(from, to trialState) (made bool) {
+		l := levels{trial: from}
+		defer func() { made = recover() == nil && l.trial == to }()
+		l.enter(to)
+		return true
+	}
+	allowed := ""
+	for from := range trialState(trialStates) {
+		for to := range trialState(trialStates) {
+			if try(from, to) {
+				allowed += fmt.Sprintf(" %d-%d", from, to)
+			}
+		}
+	}
+	if want := " 0-0 0-1 1-0 1-1 1-2 2-0 2-1 2-3 3-0 3-1"; allowed != want {
+		t.Errorf("changes of a trial are%s, want%s", allowed, want)
 	}
 }
