@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/views"
 )
 
 // Every reason for which the core lets mail wait has a sentence, something that would change
@@ -60,6 +62,31 @@ func TestEveryWaitIsExplained(t *testing.T) {
 		if !slices.Contains(known, code) {
 			t.Errorf("docs/diagnosing.md: no wait has the code %q", code)
 		}
+	}
+}
+
+// The description of the API has each reason and each state of a destination that the core knows: a client that is
+// generated from it refuses an answer with another.
+func TestDescriptionHasEveryReason(t *testing.T) {
+	described := func(of any, field string) []string {
+		f, _ := reflect.TypeOf(of).FieldByName(field)
+		return slices.Sorted(slices.Values(strings.Split(f.Tag.Get("enum"), ",")))
+	}
+	reasons := []string{"suspended"} // what the spool knows, not the core
+	for _, kind := range qmgr.WaitKinds()[1:] {
+		reasons = append(reasons, kind.String())
+	}
+	slices.Sort(reasons)
+	if got := described(admin.WaitReason{}, "Kind"); !slices.Equal(got, reasons) {
+		t.Errorf("the API describes the reasons\n%v, the core has\n%v", got, reasons)
+	}
+	var states []string
+	for _, c := range views.Conditions() {
+		states = append(states, c.String())
+	}
+	slices.Sort(states)
+	if got := described(admin.Destination{}, "State"); !slices.Equal(got, states) {
+		t.Errorf("the API describes the states\n%v, the core has\n%v", got, states)
 	}
 }
 

@@ -98,6 +98,27 @@ func TestReasonsFromSites(t *testing.T) {
 	}
 }
 
+// Each reason of package conns has one here.
+func TestEverySiteWaitIsKnown(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Errorf("package conns has reasons behind %v, siteWaits does not", conns.Wait(len(siteWaits)-1))
+		}
+	}()
+	_ = conns.Wait(len(siteWaits)).String() // panics if there is none
+}
+
+// A destination is ready if nothing keeps its mail from going but other mail, or what the messages themselves wait for.
+// A new reason that no case of Condition has would be ready, too.
+func TestConditionOfEveryReason(t *testing.T) {
+	ready := []WaitKind{WaitNone, WaitTurn, WaitReportTurn, WaitLookups}
+	for _, k := range WaitKinds() {
+		if (k.Condition() == ConditionReady) != slices.Contains(ready, k) {
+			t.Errorf("a destination that waits for %v is %v", k, k.Condition())
+		}
+	}
+}
+
 // Only a window at its limit is kept there by a setting.
 func TestSettings(t *testing.T) {
 	for _, tc := range []struct {
