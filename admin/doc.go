@@ -33,5 +33,5 @@
 // request waits. Orders may be repeated.
 //
 // Errors are problem details (RFC 9457). The API's description, openapi.json,
-// is generated from the types in api.go; a test keeps it up to date.
+// is generated from the types of requests and answers; a test keeps it up to date.
 package admin

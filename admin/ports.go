@@ -35,9 +35,9 @@ type Store interface {
 	Counts(ctx context.Context) (Counts, error)
 }
 
-// Control gives orders to the core. The methods without results return at once;
-// their orders are carried out in the order given, and a later View or InCore is
-// answered after the core has processed them.
+// Control gives orders to the core, and answers the questions on which orders depend.
+// The methods without results return at once; their orders are carried out in the order
+// given, and a later View, InCore or Busy is answered after the core has processed them.
 type Control interface {
 	// Hold holds messages until they are released.
 	Hold(ids []mail.QueueID, reason string)
