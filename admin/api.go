@@ -164,30 +164,31 @@ type Page struct {
 // A Detail is all about one message but its content.
 type Detail struct {
 	Summary
-	EnvID      string               `json:"env_id,omitempty" doc:"ENVID as received (RFC 3461)."`
-	Ret        string               `json:"ret,omitempty" enum:"FULL,HDRS" doc:"RET as received (RFC 3461)."`
-	Body       string               `json:"body,omitempty" enum:"7BIT,8BITMIME"`
-	SMTPUTF8   bool                 `json:"smtputf8"`
-	TLS        string               `json:"tls_request,omitempty" enum:"required,optional" doc:"What the sender asks for on its way (RFC 8689): required by REQUIRETLS, optional by a header field TLS-Required: No."`
-	VERP       string               `json:"verp,omitempty" doc:"The delimiters of the recipient in the envelope sender of each transaction (VERP), followed by \"tag\" if there is a tag; absent if all transactions have the sender above."`
-	Date       *time.Time           `json:"future_release,omitempty" doc:"The date until which its sender has it kept (RFC 4865), or when an operator released it before that."`
-	DeliverBy  *time.Time           `json:"deliver_by,omitempty" doc:"The time by which its sender wants it delivered (RFC 2852)."`
-	ByMode     string               `json:"deliver_by_mode,omitempty" enum:"notify,return" doc:"What happens if it is not: notify: its sender receives a report, and it is tried as before; return: it is returned."`
-	ByTrace    bool                 `json:"deliver_by_trace,omitempty" doc:"Whether its sender receives a report from each server that passes it on."`
-	Warned     bool                 `json:"warned" doc:"Whether a delay warning was sent to the sender."`
-	Late       bool                 `json:"late,omitempty" doc:"Whether the report was sent that deliver_by has passed."`
-	ClientAddr string               `json:"client_address,omitempty"`
-	ClientHelo string               `json:"client_helo,omitempty"`
-	Protocol   string               `json:"protocol,omitempty"`
-	Places     []MessageDestination `json:"destinations,omitempty" doc:"In core: its destinations, at most 20, those with waiting recipients first."`
-	MorePlaces int                  `json:"destinations_more,omitempty" doc:"Number of destinations left out."`
-	Routing    int                  `json:"routing,omitempty" doc:"In core: recipients whose routes are still being looked up."`
-	History    []Attempt            `json:"history" maxItems:"100" doc:"The newest attempts that left recipients to retry or to report, the oldest first, as far as the daemon remembers them: since its start, and among the last 10,000 of all messages, or fewer if replies are long. The last outcome of each recipient is in all_recipients; the log has all attempts."`
-	Older      int                  `json:"history_more,omitempty" doc:"Number of attempts that are remembered and are older than these."`
-	Forgotten  int                  `json:"history_missing,omitempty" doc:"Number of the attempts (of the field attempts) of which nothing is remembered: those before history_since, and those forgotten in favor of later ones."`
-	Since      *time.Time           `json:"history_since,omitempty" doc:"The start of the daemon, since which attempts are remembered; absent if none are missing."`
-	All        []Recipient          `json:"all_recipients" doc:"Recipients, including settled ones, from the requested index on."`
-	Next       *uint32              `json:"next,omitempty" doc:"The index of the next page; absent at the end."`
+	EnvID        string               `json:"env_id,omitempty" doc:"ENVID as received (RFC 3461)."`
+	Ret          string               `json:"ret,omitempty" enum:"FULL,HDRS" doc:"RET as received (RFC 3461)."`
+	Body         string               `json:"body,omitempty" enum:"7BIT,8BITMIME"`
+	SMTPUTF8     bool                 `json:"smtputf8"`
+	TLS          string               `json:"tls_request,omitempty" enum:"required,optional" doc:"What the sender asks for on its way (RFC 8689): required by REQUIRETLS, optional by a header field TLS-Required: No."`
+	VERP         string               `json:"verp,omitempty" doc:"The delimiters of the recipient in the envelope sender of each transaction (VERP), followed by \"tag\" if there is a tag; absent if all transactions have the sender above."`
+	Date         *time.Time           `json:"future_release,omitempty" doc:"The date until which its sender has it kept (RFC 4865), or when an operator released it before that."`
+	DeliverBy    *time.Time           `json:"deliver_by,omitempty" doc:"The time by which its sender wants it delivered (RFC 2852)."`
+	ByMode       string               `json:"deliver_by_mode,omitempty" enum:"notify,return" doc:"What happens if it is not: notify: its sender receives a report, and it is tried as before; return: it is returned."`
+	ByTrace      bool                 `json:"deliver_by_trace,omitempty" doc:"Whether its sender receives a report from each server that passes it on."`
+	Warned       bool                 `json:"warned" doc:"Whether a delay warning was sent to the sender."`
+	Late         bool                 `json:"late,omitempty" doc:"Whether the report was sent that deliver_by has passed."`
+	RequeuedFrom string               `json:"requeued_from,omitempty" doc:"The message in whose place an operator has put it (requeue); absent if it has arrived itself."`
+	ClientAddr   string               `json:"client_address,omitempty"`
+	ClientHelo   string               `json:"client_helo,omitempty"`
+	Protocol     string               `json:"protocol,omitempty"`
+	Places       []MessageDestination `json:"destinations,omitempty" doc:"In core: its destinations, at most 20, those with waiting recipients first."`
+	MorePlaces   int                  `json:"destinations_more,omitempty" doc:"Number of destinations left out."`
+	Routing      int                  `json:"routing,omitempty" doc:"In core: recipients whose routes are still being looked up."`
+	History      []Attempt            `json:"history" maxItems:"100" doc:"The newest attempts that left recipients to retry or to report, the oldest first, as far as the daemon remembers them: since its start, and among the last 10,000 of all messages, or fewer if replies are long. The last outcome of each recipient is in all_recipients; the log has all attempts."`
+	Older        int                  `json:"history_more,omitempty" doc:"Number of attempts that are remembered and are older than these."`
+	Forgotten    int                  `json:"history_missing,omitempty" doc:"Number of the attempts (of the field attempts) of which nothing is remembered: those before history_since, and those forgotten in favor of later ones."`
+	Since        *time.Time           `json:"history_since,omitempty" doc:"The start of the daemon, since which attempts are remembered; absent if none are missing."`
+	All          []Recipient          `json:"all_recipients" doc:"Recipients, including settled ones, from the requested index on."`
+	Next         *uint32              `json:"next,omitempty" doc:"The index of the next page; absent at the end."`
 }
 
 // An Attempt is how an attempt ended for recipients that did not get the message: those of one transaction with the same reply.
@@ -221,27 +222,50 @@ type RerouteOrder struct {
 	Clear bool   `json:"clear,omitempty" doc:"They go where the configuration says again."`
 }
 
+// A RequeueOrder has messages go through what is decided when mail is accepted once more.
+type RequeueOrder struct {
+	Order
+	KeepRoute bool `json:"keep_route,omitempty" doc:"Recipients keep the route that an operator has ordered; otherwise the configuration decides again."`
+}
+
 // Ordered is what one request did.
 type Ordered struct {
-	Matched    int      `json:"matched" doc:"Messages that the order applies to."`
-	Recipients int      `json:"recipients,omitempty" doc:"Recipients that wait and that the order applies to, in a dry run, and for bounce, expire and reroute, and for drop and hold with conditions on recipients."`
-	Splits     []Part   `json:"splits,omitempty" doc:"For hold with conditions on recipients: messages that also have waiting recipients that do not match. The matching recipients are moved to new messages."`
-	Done       int      `json:"done" doc:"Messages for which the order has taken effect."`
-	Pending    int      `json:"pending" doc:"Messages for which the order takes effect when the deliveries under way have ended."`
-	Unchanged  int      `json:"unchanged" doc:"Messages given by ID that needed no change; of reroute also others whose recipients go there already."`
-	Dated      int      `json:"dated,omitempty" doc:"For release: messages that wait for the date until which their senders have them kept. They were released before it, or they wait for nothing else and were not released, because they were not given by ID."`
-	Missing    []string `json:"missing,omitempty" doc:"IDs that are not in the queue."`
-	Unread     []Unread `json:"unread,omitempty" doc:"Messages that could not be read or changed, and why. An unreadable message may or may not match the filter."`
-	Scanned    int      `json:"scanned" doc:"Messages looked at."`
-	Next       string   `json:"next,omitempty" doc:"Position of the next page, to be passed as cursor. Absent at the end."`
+	Matched    int       `json:"matched" doc:"Messages that the order applies to."`
+	Recipients int       `json:"recipients,omitempty" doc:"Recipients that wait and that the order applies to, in a dry run, and for bounce, expire, reroute and requeue, and for drop and hold with conditions on recipients."`
+	Rewritten  int       `json:"rewritten,omitempty" doc:"For requeue: how many of these recipients are replaced by others."`
+	Splits     []Part    `json:"splits,omitempty" doc:"For requeue: the new messages, and in a dry run those that would get one. For hold with conditions on recipients: messages that also have waiting recipients that do not match; the matching recipients are moved to new messages."`
+	Refused    []Refused `json:"refused,omitempty" doc:"For requeue: messages that stay as they were, since an address cannot be rewritten or there is no room."`
+	Done       int       `json:"done" doc:"Messages for which the order has taken effect."`
+	Pending    int       `json:"pending" doc:"Messages for which the order takes effect when the deliveries under way have ended."`
+	Unchanged  int       `json:"unchanged" doc:"Messages given by ID that needed no change; of reroute also others whose recipients go there already; of requeue those without a waiting recipient that matches."`
+	Dated      int       `json:"dated,omitempty" doc:"For release: messages that wait for the date until which their senders have them kept. They were released before it, or they wait for nothing else and were not released, because they were not given by ID."`
+	Missing    []string  `json:"missing,omitempty" doc:"IDs that are not in the queue."`
+	Unread     []Unread  `json:"unread,omitempty" doc:"Messages that could not be read or changed, and why. An unreadable message may or may not match the filter."`
+	Scanned    int       `json:"scanned" doc:"Messages looked at."`
+	Next       string    `json:"next,omitempty" doc:"Position of the next page, to be passed as cursor. Absent at the end."`
 }
 
 // A Part is the recipients that were moved to a new message.
 type Part struct {
-	From       string   `json:"from" doc:"The message that the recipients were moved from."`
-	Into       string   `json:"into,omitempty" doc:"The new message, which is held. Absent in a dry run."`
-	Recipients []string `json:"recipients" doc:"The first 20 of them."`
-	More       int      `json:"recipients_more,omitempty" doc:"Number of recipients left out of the list."`
+	From       string      `json:"from" doc:"The message that the recipients were moved from."`
+	Into       string      `json:"into,omitempty" doc:"The new message; after a hold it is held. Absent in a dry run."`
+	Recipients []string    `json:"recipients" doc:"The first 20 of them, with the addresses that they had."`
+	More       int         `json:"recipients_more,omitempty" doc:"Number of recipients left out of the list."`
+	Sender     *string     `json:"sender,omitempty" doc:"Of a requeue: the new sender; absent if it stays."`
+	Rewritten  []Rewritten `json:"rewritten,omitempty" doc:"Of a requeue: the first 20 recipients that are replaced."`
+}
+
+// A Rewritten is a recipient, and those in his place.
+type Rewritten struct {
+	Recipient string   `json:"recipient"`
+	By        []string `json:"by" doc:"The first 20 of those in his place."`
+	More      int      `json:"more,omitempty" doc:"Number of others."`
+}
+
+// A Refused is a message that an order cannot be carried out for.
+type Refused struct {
+	ID     string `json:"queue_id"`
+	Reason string `json:"reason"`
 }
 
 // Flushed is the answer to a flush.

@@ -45,6 +45,9 @@ type Config struct {
 	// no such route; nil: no mail is rerouted.
 	ParseRoute func(text string) (string, error)
 
+	// Readmission returns the rules by which mail is accepted now; nil: no mail is requeued.
+	Readmission func() Readmission
+
 	// Jobs returns the jobs of a transport, at most lanes lanes and most jobs of each, false if there is no
 	// such transport; nil: the host does not say.
 	Jobs func(ctx context.Context, transport string, lanes, most int) (qmgr.JobList, bool, error)

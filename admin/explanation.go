@@ -20,12 +20,13 @@ import (
 
 // An Explanation says why mail waits: one part for each place where it does.
 type Explanation struct {
-	Subject  string            `json:"subject" example:"message 6C34ED1CB5G00" doc:"What is explained."`
-	Ordered  string            `json:"ordered,omitempty" enum:"hold,drop,some,reroute,requeue" doc:"Of a message in core: the order that takes effect when the deliveries under way have ended, as in a list."`
-	Parts    []ExplanationPart `json:"parts"`
-	Routes   []ExplainedRoute  `json:"routes,omitempty" doc:"Different routes that operators have ordered for recipients that wait, at most five."`
-	Doubtful []ExplainedDoubt  `json:"doubtful,omitempty" doc:"Hosts that may have the message already, of the recipients that wait, at most five."`
-	More     int               `json:"more,omitempty" doc:"Number of destinations left out."`
+	Subject      string            `json:"subject" example:"message 6C34ED1CB5G00" doc:"What is explained."`
+	Ordered      string            `json:"ordered,omitempty" enum:"hold,drop,some,reroute,requeue" doc:"Of a message in core: the order that takes effect when the deliveries under way have ended, as in a list."`
+	RequeuedFrom string            `json:"requeued_from,omitempty" doc:"The message in whose place an operator has put it; absent if it has arrived itself."`
+	Parts        []ExplanationPart `json:"parts"`
+	Routes       []ExplainedRoute  `json:"routes,omitempty" doc:"Different routes that operators have ordered for recipients that wait, at most five."`
+	Doubtful     []ExplainedDoubt  `json:"doubtful,omitempty" doc:"Hosts that may have the message already, of the recipients that wait, at most five."`
+	More         int               `json:"more,omitempty" doc:"Number of destinations left out."`
 }
 
 // An ExplanationPart says why mail waits in one place, and what would change that.
@@ -217,6 +218,9 @@ func (s *Server) whyMessage(ctx context.Context, id, recipient string) (Explanat
 	sum.locate(&m, core, instant(time.Now()))
 	sum.suspended(s.inForce(ctx), first)
 	x := Explanation{Subject: "message " + sum.ID, Ordered: sum.Ordered, More: core.view.More}
+	if m.Envelope.Requeued != 0 {
+		x.RequeuedFrom = m.Envelope.Requeued.String()
+	}
 	if recipient != "" {
 		x.Subject, x.More = x.Subject+", recipient "+recipient, 0
 		part, r, err := s.whyRecipient(ctx, &sum, &m, core, mail.Address(recipient))

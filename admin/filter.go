@@ -39,6 +39,8 @@ type selector struct {
 	after     mail.Instant
 	sites     domainSet    // the domain of a recipient; see RetryDomains
 	elsewhere *rerouting   // of a reroute: where recipients go
+	again     *requeuing   // of a requeue: what is decided anew, and how
+	unborn    mail.QueueID // only messages with IDs before this one; 0: all
 	untried   mail.Instant // only messages whose last round has not ended since then; 0: all; see position
 }
 
@@ -159,7 +161,7 @@ func (s *selector) envelope(m *Message) bool {
 		// The sender, the flow, the size and the age are unknown, so conditions on them do not match.
 		return !s.aboutEnvelope()
 	}
-	return (s.untried == 0 || e.LastAttempt <= s.untried) && s.stored(e)
+	return (s.untried == 0 || e.LastAttempt <= s.untried) && (s.unborn == 0 || e.ID < s.unborn) && s.stored(e)
 }
 
 // aboutEnvelope reports whether there are conditions on what never changes of an envelope.

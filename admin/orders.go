@@ -22,10 +22,11 @@ const (
 	verbExpire
 	verbRetry
 	verbReroute
+	verbRequeue
 )
 
 func (v verb) String() string {
-	return [...]string{"hold", "release", "drop", "bounce", "expire", "retry", "reroute"}[v]
+	return [...]string{"hold", "release", "drop", "bounce", "expire", "retry", "reroute", "requeue"}[v]
 }
 
 // harmful reports whether an order cannot be taken back.
@@ -40,7 +41,7 @@ func (v verb) areas() []mail.Area {
 		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaCorrupt}
 	case verbRelease: // the corrupt area, and what waits for its date (awaitsDate), only if named by ID
 		return []mail.Area{mail.AreaHold, mail.AreaCorrupt}
-	case verbBounce, verbExpire, verbReroute:
+	case verbBounce, verbExpire, verbReroute, verbRequeue:
 		return listed()
 	}
 	return append(listed(), mail.AreaCorrupt)
@@ -57,18 +58,26 @@ type orderOutput struct{ Body Ordered }
 
 // order handles one page of an order.
 func (s *Server) order(v verb) func(context.Context, *orderInput) (*orderOutput, error) {
-	return func(ctx context.Context, in *orderInput) (*orderOutput, error) { return s.obey(ctx, v, &in.Body, nil) }
+	return func(ctx context.Context, in *orderInput) (*orderOutput, error) {
+		return s.obey(ctx, v, &in.Body, means{})
+	}
 }
 
-// obey handles one page of an order; elsewhere is where the recipients of a reroute go.
-func (s *Server) obey(ctx context.Context, v verb, o *Order, elsewhere *rerouting) (*orderOutput, error) {
+// The means of an order are what it has beside its verb.
+type means struct {
+	elsewhere *rerouting // of a reroute: where recipients go
+	again     *requeuing // of a requeue: what is decided anew
+}
+
+// obey handles one page of an order.
+func (s *Server) obey(ctx context.Context, v verb, o *Order, by means) (*orderOutput, error) {
 	if err := s.refuse(); err != nil {
 		return nil, err
 	}
 	if o.Filter == nil {
 		o.Filter = &Filter{}
 	}
-	if err := o.check(v, v.harmful() || elsewhere.harmful()); err != nil {
+	if err := o.check(v, v.harmful() || by.elsewhere.harmful()); err != nil {
 		return nil, err
 	}
 	sel, from, err := s.parseQuery(o.Filter, o.Cursor, "body.filter")
@@ -78,7 +87,7 @@ func (s *Server) obey(ctx context.Context, v verb, o *Order, elsewhere *reroutin
 	if sel.areas = narrow(sel.areas, v); len(sel.areas) == 0 {
 		return nil, unprocessable("body.filter.areas", o.Filter.Areas, "there is nothing to "+v.String()+" in these areas")
 	}
-	sel.lapsing, sel.core, sel.elsewhere = v == verbHold, s.locator(ctx), elsewhere
+	sel.lapsing, sel.core, sel.elsewhere, sel.again = v == verbHold, s.locator(ctx), by.elsewhere, by.again
 	release, err := s.admit()
 	if err != nil {
 		return nil, err
@@ -182,7 +191,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 func (a *assignment) more(from position, most int) bool {
 	const listed = MessagesMax / 2 // of what an answer lists, so that the next page has room
 	switch c := a.scan; {
-	case !from.set, a.done.Matched >= most, len(a.done.Splits) >= listed, len(c.unread)+len(a.done.Unread) >= listed:
+	case !from.set, a.done.Matched >= most, len(a.done.Splits)+len(a.done.Refused) >= listed, len(c.unread)+len(a.done.Unread) >= listed:
 		return false
 	case from.swept:
 		return c.swept > 0 && time.Now().Before(c.deadline)
@@ -194,10 +203,18 @@ func (a *assignment) more(from position, most int) bool {
 // givePage gives the order to at most max messages, from a position on, and returns where to continue.
 func (s *Server) givePage(ctx context.Context, a *assignment, from position, max int) (next position, err error) {
 	v, o, c, done := a.verb, a.order, a.scan, a.done
-	if v == verbRetry {
+	switch v {
+	case verbRetry:
 		c.sel.untried = from.since
+	case verbRequeue:
+		if err := s.beginRequeue(o, c, &from); err != nil {
+			return from, err
+		}
 	}
 	found, next, err := c.run(ctx, from, max)
+	if v == verbRequeue && next.set {
+		next.since = from.since
+	}
 	if err == nil && v == verbRetry && next.set {
 		next.since, err = s.begun(ctx, from)
 	}

@@ -99,6 +99,17 @@ type Scheduler interface {
 	Trouble() (messages int, at time.Time, reason error)
 }
 
+// A Readmission decides anew about messages what is decided when they are accepted. Its rules do not change.
+type Readmission interface {
+	// Sender returns what to put in place of an envelope sender. The error says why there is nothing.
+	Sender(mail.Address) (mail.Address, error)
+	// Recipient returns what to put in place of a recipient, nothing if he stays. The error says why there is no address for
+	// him.
+	Recipient(*mail.Recipient) ([]mail.Replacement, error)
+	// Flow returns the flow of a message that has the sender of today and the flow that it had.
+	Flow(e *mail.Envelope, content io.Reader) (mail.Flow, error)
+}
+
 // Errors of a Store that this package distinguishes; the Store wraps them.
 var (
 	// ErrGone means that there is no such message.

@@ -16,7 +16,7 @@ type position struct {
 	area      mail.Area
 	at        mail.Cursor
 	recipient uint32
-	since     mail.Instant // of an order to try messages: the core's last step before it; else 0
+	since     mail.Instant // of an order to try messages: the core's last step before it; of a requeue: the first queue ID after it; else 0
 	set       bool
 	swept     bool // in the order of queue IDs, in all areas at once; only at.ID counts
 }
@@ -37,7 +37,7 @@ func (p position) String() string {
 	}
 	text := fmt.Sprintf("%s-%x-%s-%d", area, int64(p.at.Due), p.at.ID, p.recipient)
 	if p.since != 0 {
-		text += fmt.Sprintf("-%x", int64(p.since))
+		text += fmt.Sprintf("-%x", uint64(p.since)) // a queue ID after 2041 is negative
 	}
 	return text
 }
@@ -61,7 +61,7 @@ func parsePosition(text string) (position, error) {
 	due, dueErr := strconv.ParseInt(parts[1], 16, 64)
 	id, idErr := mail.ParseQueueID(parts[2])
 	recipient, recipientErr := strconv.ParseUint(parts[3], 10, 32)
-	since, sinceErr := strconv.ParseInt(parts[4], 16, 64)
+	since, sinceErr := strconv.ParseUint(parts[4], 16, 64)
 	p := position{area: area, at: mail.Cursor{Due: mail.Instant(due), ID: id}, recipient: uint32(recipient), since: mail.Instant(since), set: true, swept: swept}
 	if errors.Join(areaErr, dueErr, idErr, recipientErr, sinceErr) != nil || p.String() != text {
 		return position{}, errCursor

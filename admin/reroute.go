@@ -46,7 +46,7 @@ func (s *Server) reroute(ctx context.Context, in *rerouteInput) (*orderOutput, e
 	case o.Clear && o.To != "":
 		return nil, unprocessable("body.clear", true, "clear cannot be combined with to")
 	case o.Clear:
-		return s.obey(ctx, verbReroute, &o.Order, &rerouting{})
+		return s.obey(ctx, verbReroute, &o.Order, means{elsewhere: &rerouting{}})
 	case o.To == "":
 		return nil, unprocessable("body.to", nil, "say where the mail goes, or set clear")
 	}
@@ -54,7 +54,7 @@ func (s *Server) reroute(ctx context.Context, in *rerouteInput) (*orderOutput, e
 	if err != nil {
 		return nil, unprocessable("body.to", clip(o.To), err.Error())
 	}
-	return s.obey(ctx, verbReroute, &o.Order, &rerouting{&mail.OrderedRoute{Target: target, By: orderedBy(ctx), Reason: o.Reason}})
+	return s.obey(ctx, verbReroute, &o.Order, means{elsewhere: &rerouting{&mail.OrderedRoute{Target: target, By: orderedBy(ctx), Reason: o.Reason}}})
 }
 
 // rerouteMax is the maximum number of recipients rerouted by one step of the core.

@@ -302,6 +302,10 @@ func (s *Server) register() {
 		pageNote+" Only matching recipients are rerouted, and tried at once if they wait. The route is kept over restarts and reloads. To the transports discard and error, confirm is needed as for drop. What connections must fulfill, such as TLS, is what the configuration demands of the new nexthop, and what the sender asks for.")
 	reroute.Errors = append(reroute.Errors, http.StatusNotImplemented)
 	huma.Register(s.api, reroute, s.reroute)
+	requeue := operation("requeue", http.MethodPost, "/v1/messages/requeue", "Have messages go through what is decided when mail is accepted once more",
+		pageNote+" Sender, recipients, class, tenant and flow are decided by the rules of today. The matching recipients of a message get a new queue ID, and are tried at once unless the message is held; its age and content stay, its attempts begin anew.")
+	requeue.Errors = append(requeue.Errors, http.StatusNotImplemented, http.StatusInsufficientStorage)
+	huma.Register(s.api, requeue, s.requeue)
 	huma.Register(s.api, operation("count", http.MethodGet, "/v1/counts", "Count messages and recipients, in groups",
 		pageNote+" The counts of all pages have to be added."), s.count)
 	huma.Register(s.api, operation("explain", http.MethodGet, "/v1/explain", "Why a message, a destination or a flow waits",

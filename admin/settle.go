@@ -14,7 +14,7 @@ import (
 // since each recipient is reported on; so do a drop and a hold with conditions on
 // recipients, since they must not affect the other recipients of the same message.
 func (v verb) settles(sel *selector) bool {
-	return v == verbBounce || v == verbExpire || v == verbReroute || (v == verbDrop || v == verbHold) && sel.aboutRecipients()
+	return v == verbBounce || v == verbExpire || v == verbReroute || v == verbRequeue || (v == verbDrop || v == verbHold) && sel.aboutRecipients()
 }
 
 // aboutRecipients reports whether there are conditions that can differ between the
@@ -105,6 +105,9 @@ func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, 
 	if settles && c.recipients == 0 {
 		done.Unchanged++
 		return false, nil
+	}
+	if v == verbRequeue {
+		return s.requeueOne(ctx, o, sel, m, &c, done)
 	}
 	if v == verbHold && c.others {
 		return s.holdSome(ctx, o, sel, m, done)

@@ -82,6 +82,9 @@ func detailOf(sum Summary, e *mail.Envelope) Detail {
 		Summary: sum, EnvID: e.EnvID, Ret: e.Ret.String(), Body: e.Body.String(), SMTPUTF8: e.SMTPUTF8, TLS: e.TLS.String(), VERP: e.VERP.String(), Warned: e.Warned, Late: e.Late,
 		Date: wallOrNil(e.Release), ByMode: e.By.Mode.String(), ByTrace: e.By.Trace, ClientHelo: e.Client.Helo, Protocol: e.Client.Proto, History: []Attempt{}, All: []Recipient{},
 	}
+	if e.Requeued != 0 {
+		d.RequeuedFrom = e.Requeued.String()
+	}
 	if e.Client.Addr.IsValid() {
 		d.ClientAddr = e.Client.Addr.String()
 	}

@@ -198,7 +198,8 @@ type Requeue struct {
 	Sender Address
 	Flow   Flow
 	// To are put in place of the recipients whose addresses change, sorted by Of. If there are any, an address that comes
-	// twice is in the new message once; only the first RequeueDistinct addresses are compared.
+	// twice is in the new message once. Of several that stand for one recipient, those are left out who have got the
+	// message already, or wait in the original, unless that leaves none. Only the first RequeueDistinct addresses are compared.
 	To        []Replacement
 	KeepRoute bool // recipients keep their Ordered
 }

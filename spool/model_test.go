@@ -146,7 +146,12 @@ func (w *twin) requeue(m *twinMessage, at mail.Instant, s *mail.Split) {
 		part.place.Area, part.place.Due, part.reason = mail.AreaHold, m.place.Due, m.reason
 	}
 	var encoded []byte
-	seen := make(map[mail.Address]bool)
+	seen, served := make(map[mail.Address]bool), make(map[mail.Address]bool)
+	for i, o := range m.outcomes {
+		if (o.Result == mail.Delivered || !o.Result.Settled() && !slices.Contains(s.Recipients, uint32(i))) && len(served) < mail.RequeueDistinct {
+			served[m.rcpts[i].Address] = true
+		}
+	}
 	add := func(r mail.Recipient, o mail.Outcome) {
 		if seen[r.Address] && len(q.To) > 0 {
 			return
@@ -171,14 +176,22 @@ func (w *twin) requeue(m *twinMessage, at mail.Instant, s *mail.Split) {
 		if q.KeepRoute {
 			left.Ordered = o.Ordered
 		}
-		stays := true
+		var instead, fresh []mail.Replacement
 		for _, r := range q.To {
 			if r.Of == uint32(i) {
-				stays = false
-				add(mail.Recipient{Address: r.Address, ORcpt: r.ORcpt, Notify: r.Notify}, left)
+				instead = append(instead, r)
+				if !served[r.Address] {
+					fresh = append(fresh, r)
+				}
 			}
 		}
-		if stays {
+		if len(fresh) > 0 {
+			instead = fresh
+		}
+		for _, r := range instead {
+			add(mail.Recipient{Address: r.Address, ORcpt: r.ORcpt, Notify: r.Notify}, left)
+		}
+		if len(instead) == 0 {
 			add(m.rcpts[i], left)
 		}
 		m.set(uint32(i), mail.Outcome{Result: mail.Moved, At: at, Reply: mail.Reply{

@@ -280,3 +280,27 @@ func TestRequeueCounts(t *testing.T) {
 		}
 	}
 }
+
+// An address stands for itself and an archive, which has got the mail long ago, while the server of the first is down. The archive does not
+// get it again, nor does who waits for it in the original. Someone who now stands for nobody but those does: rather twice
+// than not at all.
+func TestRequeueServed(t *testing.T) {
+	for _, n := range []int{5, 600} {
+		s := open(t, small(vfs.NewMem()))
+		id := accept(t, s, mail.Envelope{Sender: "a@example.com"}, addresses(n), text(9)).Envelope.ID
+		failed := mail.Outcome{Index: 3, Result: mail.Failed, Reply: mail.Reply{Code: 550}, At: 1}
+		last := uint32(n - 1)
+		both := []mail.Replacement{{Of: 0, Address: "user0@example.org"}, {Of: 0, Address: "user1@EXAMPLE.org"}, {Of: 0, Address: "user2@example.org"}, {Of: 0, Address: "user3@example.org"},
+			{Of: last, Address: "user1@example.org"}, {Of: last, Address: "user2@example.org"}}
+		change, into := requeue(t, s, id, mail.Requeue{Sender: "a@example.com", To: both}, 0, last)
+		change.Outcomes = []mail.Outcome{sent(1, 1), failed}
+		apply(t, s, change)
+		var got []mail.Address
+		for _, one := range shown(t, s, into) {
+			got = append(got, one.Recipient.Address)
+		}
+		if want := []mail.Address{"user0@example.org", "user3@example.org", "user1@example.org", "user2@example.org"}; !slices.Equal(got, want) {
+			t.Errorf("of %d: %v, want %v", n, got, want)
+		}
+	}
+}

@@ -37,6 +37,7 @@ type split struct {
 	state   state
 	order   *mail.Requeue             // nil: it is held
 	present map[mail.Address]struct{} // with order: keys of recipients, at most mail.RequeueDistinct; nil if no address comes twice
+	served  map[mail.Address]struct{} // likewise, of those who have the mail or get it by the original
 	chunks  [][]byte                  // of recipients; the last one may be partial
 	known   []outcomes                // for each chunk
 	moved   []waiting                 // the recipients moved from the other message
@@ -68,6 +69,11 @@ func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 	sp := newSplit(env, &ed.state, order, c.At)
 	wanted := slices.Clone(order.Recipients)
 	slices.Sort(wanted)
+	if sp.present != nil {
+		if err := e.findServed(ed, env, wanted, sp); err != nil {
+			return err
+		}
+	}
 	for len(wanted) > 0 && wanted[0] < env.Recipients {
 		chunk := chunkOf(env.chunks, wanted[0])
 		_, end := partBounds(env.chunks, chunk, env.Recipients)
@@ -141,9 +147,48 @@ func (sp *split) take(r mail.Recipient, known mail.Outcome) {
 		return
 	}
 	known.Doubts = nil // they are about another address
-	for _, one := range instead {
+	for _, one := range sp.unserved(instead) {
 		sp.addOnce(mail.Recipient{Index: r.Index, Address: one.Address, ORcpt: one.ORcpt, Notify: one.Notify}, known)
 	}
+}
+
+// unserved returns those who do not get the mail otherwise or, if all of them do, all: rather twice than not at all.
+func (sp *split) unserved(instead []mail.Replacement) []mail.Replacement {
+	var left []mail.Replacement
+	for _, one := range instead {
+		if _, served := sp.served[one.Address.Key()]; !served {
+			left = append(left, one)
+		}
+	}
+	if len(left) == 0 {
+		return instead
+	}
+	return left
+}
+
+// findServed finds who has the mail already, or gets it since he is not among those who are wanted for another message.
+func (e *edits) findServed(ed *edit, env *envelope, wanted []uint32, sp *split) error {
+	sp.served = make(map[mail.Address]struct{})
+	for chunk := range chunkCount(env.chunks) {
+		list, err := e.s.readList(env, chunk)
+		if err != nil {
+			return err
+		}
+		p, err := e.part(ed, chunk)
+		if err != nil {
+			return err
+		}
+		for r, ok := list.read(); ok; r, ok = list.read() {
+			result := p.known.at(r.Index).Result
+			if _, moves := slices.BinarySearch(wanted, r.Index); result != mail.Delivered && (moves || result.Settled()) {
+				continue
+			}
+			if sp.served[r.Address.Key()] = struct{}{}; len(sp.served) == mail.RequeueDistinct {
+				return nil
+			}
+		}
+	}
+	return nil
 }
 
 // fresh returns what is left of an outcome when a recipient is requeued: the hosts that may have the message, and

@@ -432,17 +432,45 @@ func (q *Queue) Split(id mail.QueueID, s mail.Split, _ bool) {
 	q.order([]mail.QueueID{id}, func(m *Message) {
 		part = Message{Message: m.Message, Content: m.Content}
 		part.Envelope.ID, part.Place, part.Reason, part.Settled = s.Into, mail.Place{Area: mail.AreaHold}, s.Reason, 0
+		if q := s.Requeue; q != nil {
+			part.Envelope.Sender, part.Envelope.Flow, part.Envelope.Requeued, part.Envelope.Attempts = q.Sender, q.Flow, id, 0
+			if part.Place, part.Reason = m.Place, m.Reason; m.Place.Area != mail.AreaHold {
+				part.Place = mail.Place{Area: mail.AreaDeferred, Due: m.Envelope.Arrived}
+			}
+		}
 		for _, i := range s.Recipients {
 			if r := &m.Recipients[i]; !r.Outcome.Result.Settled() {
-				part.Recipients = append(part.Recipients, *r)
+				part.Recipients = append(part.Recipients, requeuedAs(*r, s.Requeue)...)
 				r.Outcome = mail.Outcome{Index: i, Result: mail.Moved, Reply: mail.Reply{Text: "moved to " + s.Into.String()}}
 				m.Settled++
 			}
 		}
+		if s.Requeue != nil && m.Settled == m.Envelope.Recipients {
+			m.Place.Area = mail.AreaNone
+		}
 	})
-	if len(part.Recipients) > 0 {
+	if part.Envelope.Recipients = uint32(len(part.Recipients)); part.Envelope.Recipients > 0 {
 		q.Add(part)
 	}
+}
+
+// requeuedAs returns who is in place of a recipient; himself without a requeue.
+func requeuedAs(r mail.RecipientOutcome, q *mail.Requeue) (list []mail.RecipientOutcome) {
+	if q == nil {
+		return []mail.RecipientOutcome{r}
+	}
+	to := r.Outcome.Ordered
+	if !q.KeepRoute {
+		to = nil
+	}
+	for _, one := range q.Replacements(r.Recipient.Index) {
+		list = append(list, mail.RecipientOutcome{Recipient: mail.Recipient{Address: one.Address, ORcpt: one.ORcpt, Notify: one.Notify, Ordered: to}, Outcome: mail.Outcome{Ordered: to}})
+	}
+	if list == nil {
+		r.Outcome, r.Recipient.Ordered = mail.Outcome{Ordered: to}, to
+		list = append(list, r)
+	}
+	return list
 }
 
 // Outcomes returns the outcomes of a message's recipients; nil if it is gone.

@@ -450,6 +450,7 @@ const (
 	Expire  Verb = "expire"
 	Retry   Verb = "retry"
 	Reroute Verb = "reroute"
+	Requeue Verb = "requeue"
 )
 
 // ErrStopped means that an order was stopped before its end.
@@ -475,6 +476,15 @@ func (c *Client) Reroute(ctx context.Context, stop <-chan struct{}, r admin.Rero
 		return &r
 	}
 	return c.order(ctx, stop, Reroute, r.Order, body, progress)
+}
+
+// Requeue is OrderUntil for a requeue; stop may be nil.
+func (c *Client) Requeue(ctx context.Context, stop <-chan struct{}, r admin.RequeueOrder, progress func(*admin.Ordered)) (admin.Ordered, error) {
+	body := func(o *admin.Order) any {
+		r.Order = *o
+		return &r
+	}
+	return c.order(ctx, stop, Requeue, r.Order, body, progress)
 }
 
 // order gives an order; body returns the request for a page of it.
@@ -727,6 +737,10 @@ func readProblem(resp *http.Response) *Problem {
 	return p
 }
 
+// PartsMax is the maximum number of new messages, and of refused ones, that an order over many pages names: a million
+// would take hundreds of megabytes. The log has them all.
+const PartsMax = 10_000
+
 // A sum adds up the results of pages.
 type sum struct {
 	admin.Ordered
@@ -740,7 +754,9 @@ func (s *sum) add(page *admin.Ordered) {
 	s.Unchanged += page.Unchanged
 	s.Dated += page.Dated
 	s.Recipients += page.Recipients
-	s.Splits = append(s.Splits, page.Splits...)
+	s.Rewritten += page.Rewritten
+	s.Refused = append(s.Refused, page.Refused[:min(len(page.Refused), PartsMax-len(s.Refused))]...)
+	s.Splits = append(s.Splits, page.Splits[:min(len(page.Splits), PartsMax-len(s.Splits))]...)
 	s.Scanned += page.Scanned
 	s.Missing = append(s.Missing, page.Missing...)
 	s.partial.Add(page.Unread...)

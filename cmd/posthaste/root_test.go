@@ -81,6 +81,23 @@ func checkExitCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// todaysRules are the rules by which mail is accepted: one recipient has two addresses now, and another one none.
+type todaysRules struct{}
+
+func (todaysRules) Sender(a mail.Address) (mail.Address, error) { return a, nil }
+
+func (todaysRules) Recipient(r *mail.Recipient) ([]mail.Replacement, error) {
+	switch r.Address {
+	case "june@example.net":
+		return []mail.Replacement{{Of: r.Index, Address: "june@new.example"}, {Of: r.Index, Address: "july@new.example"}}, nil
+	case "postmaster@example.com":
+		return nil, errors.New("aliases lead in a circle")
+	}
+	return nil, nil
+}
+
+func (todaysRules) Flow(e *mail.Envelope, _ io.Reader) (mail.Flow, error) { return e.Flow, nil }
+
 // serveAdmin serves the administration API over a queue that a name stands for. With
 // "network" it is also at $URL, for the tokens "reads" and "operates".
 func serveAdmin(ts *testscript.TestScript, neg bool, args []string) {
@@ -91,7 +108,7 @@ func serveAdmin(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: admin empty|mixed|parked|large|silent|destinations|unreadable [network]")
 	}
 	q := queues[args[0]]()
-	s, err := admin.New(admin.Config{Version: "v1.2.3", Settle: 100 * time.Millisecond}, q, q, q)
+	s, err := admin.New(admin.Config{Version: "v1.2.3", Settle: 100 * time.Millisecond, Readmission: func() admin.Readmission { return todaysRules{} }}, q, q, q)
 	ts.Check(err)
 	ln, err := net.Listen("unix", filepath.Join(ts.Getenv("POSTHASTE_QUEUE_DIRECTORY"), "admin.sock"))
 	ts.Check(err)

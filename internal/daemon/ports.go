@@ -308,6 +308,9 @@ func (c adminControl) Reserve(size int64) (mail.QueueID, error) {
 	return id, adminError(err)
 }
 
+// readmission returns the rules by which mail is accepted now.
+func (d *Daemon) readmission() admin.Readmission { return d.inbound.Readmission() }
+
 func adminError(err error) error {
 	switch {
 	case errors.Is(err, spool.ErrFull):

@@ -33,12 +33,12 @@ func superVerbs() map[byte]superVerb {
 		'f': {client.Expire, "expired", "Force-expired", ""},
 		'h': {client.Hold, "placed on hold", "Placed on hold", ""},
 		'H': {client.Release, "released from hold", "Released from hold", ""},
-		'r': {client.Retry, "requeued", "Requeued", ""},
+		'r': {client.Requeue, "requeued", "Requeued", ""},
 	}
 }
 
 // postsuper stands in for Postfix's program of that name: -d drops, -e expires, -f also if it
-// is held, -h holds, -H releases and -r tries again. As there, no confirmation is asked for,
+// is held, -h holds, -H releases and -r requeues. As there, no confirmation is asked for,
 // what was done is on standard error, mail that is not there is no failure, and a wrong call
 // is exit status 1. Options for repairing directories are ignored.
 func postsuper(ctx context.Context, name string, args []string, s command.Streams) exit.Code {
@@ -94,12 +94,6 @@ type superCall struct {
 // run gives the order for one queue ID, those on standard input, or all mail.
 func (c *superCall) run(which string, areas []string, in io.Reader) error {
 	switch {
-	case which == "ALL" && c.verb == client.Retry && len(areas) == 0:
-		done, err := c.client.Flush(c.ctx) // also tries destinations that are dead
-		if err == nil {
-			c.tellTotal(int(done.Deferred))
-		}
-		return err
 	case which == "ALL":
 		return c.all(areas)
 	case which == "-":

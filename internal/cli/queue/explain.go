@@ -107,6 +107,9 @@ func WriteExplanation(out io.Writer, x *admin.Explanation, width int, now time.T
 	if x.Ordered != "" {
 		line("Ordered", orderedText(x.Ordered))
 	}
+	if x.RequeuedFrom != "" {
+		line("Requeued", "from "+x.RequeuedFrom)
+	}
 	for i := range x.Parts {
 		p := &x.Parts[i]
 		fmt.Fprintln(out)

@@ -114,6 +114,24 @@ rerouted. On a terminal the command asks for confirmation; a script must pass --
 alone for the default transport; a word without a dot is a transport. The route is kept
 over restarts and reloads until --clear takes it back. TLS, credentials and REQUIRETLS are those of the new nexthop.`,
 			present: "Rerouting", past: "Rerouted", later: "will be rerouted when the delivery in progress ends, unless it succeeds", nothing: "There is nothing to reroute."},
+		{verb: client.Requeue, short: "Accept messages once more, by the rules of today",
+			long: `Put messages through what is decided when mail is accepted, by the configuration in
+force: the sender and the recipients are rewritten again (canonical, masquerade, virtual
+aliases), the class, tenant and flow are found again, and the mail is routed anew. Use it
+after a change of these, for the mail that waits.
+
+The recipients get a message of their own with a new queue ID, which is shown and logged.
+Its age, its content with the header and signatures, and what the sender has asked for stay;
+the attempts begin anew, at once. A held message stays held. Copies (always_bcc, sender_bcc,
+recipient_bcc) are not made again, and filters (milters) and quotas are not asked. Routes
+that operators have ordered end, unless --keep-route is given.
+
+With a condition on recipients (--recipient, --domain, --site, --host, --source, --error,
+--reply-class) only the recipients that meet the conditions are requeued. A message stays as
+it is if one of these addresses cannot be rewritten. Deliveries in progress are finished first.
+
+--dry-run says what would change.`,
+			present: "Requeuing", past: "Requeued", later: "will be requeued when the delivery in progress ends, unless it succeeds", nothing: "There is nothing to requeue."},
 	}
 }
 
@@ -129,6 +147,8 @@ type orderCall struct {
 	yes    bool
 	to     string // of a reroute
 	clear  bool   // likewise
+
+	keepRoute bool // of a requeue
 }
 
 func newOrderCommand(p *socket.Finder, o order) *cobra.Command {
@@ -164,6 +184,12 @@ func newOrderCommand(p *socket.Finder, o order) *cobra.Command {
   posthaste queue reroute --clear --domain example.net`
 		f.StringVar(&call.to, "to", "", "where the recipients go, a `nexthop` or transport:nexthop")
 		f.BoolVar(&call.clear, "clear", false, "have the recipients go where the configuration says again")
+	}
+	if o.verb == client.Requeue {
+		cmd.Example = `  posthaste queue requeue --domain old.example --dry-run
+  posthaste queue requeue --domain old.example --reason "moved to new.example"
+  posthaste queue requeue 6C34ED1CB5G00`
+		f.BoolVar(&call.keepRoute, "keep-route", false, "keep the routes that \"queue reroute\" has ordered")
 	}
 	if o.harmful {
 		f.BoolVarP(&call.yes, "yes", "y", false, "do not ask for confirmation")
@@ -211,15 +237,26 @@ func (o *orderCall) run(named bool) error {
 		return o.unfinished(&done, err)
 	}
 	if err != nil {
-		if gone := missing(done.Missing); gone != nil {
-			return fmt.Errorf("%w; %w", gone, err)
-		}
-		return err
+		return o.leftOut(&done, err)
 	}
-	if done.Matched+done.Unchanged+done.Dated+len(done.Missing) == 0 && !o.all {
+	if done.Matched+done.Unchanged+done.Dated+len(done.Missing)+len(done.Refused) == 0 && !o.all {
 		return o.none()
 	}
-	return missing(done.Missing)
+	return o.leftOut(&done, nil)
+}
+
+// leftOut returns the error for what an order was not carried out for; err is what else is known of that.
+func (o *orderCall) leftOut(done *admin.Ordered, err error) error {
+	for _, one := range []error{refused(done.Refused), missing(done.Missing)} {
+		switch {
+		case one == nil:
+		case err == nil:
+			err = one
+		default:
+			err = fmt.Errorf("%w; %w", one, err)
+		}
+	}
+	return err
 }
 
 // none reports that no message matches. With --all this is a success; with conditions
@@ -341,7 +378,10 @@ func (o *orderCall) give(req admin.Order) (admin.Ordered, error) {
 }
 
 func (o *orderCall) send(stop <-chan struct{}, req admin.Order, progress func(*admin.Ordered)) (admin.Ordered, error) {
-	if o.verb == client.Reroute {
+	switch o.verb {
+	case client.Requeue:
+		return o.client.Requeue(o.cmd.Context(), stop, admin.RequeueOrder{Order: req, KeepRoute: o.keepRoute}, progress)
+	case client.Reroute:
 		return o.client.Reroute(o.cmd.Context(), stop, admin.RerouteOrder{Order: req, To: o.to, Clear: o.clear}, progress)
 	}
 	return o.client.OrderUntil(o.cmd.Context(), stop, o.verb, req, progress)
@@ -376,7 +416,7 @@ func (o *orderCall) report(done *admin.Ordered) {
 			all.Recipients = 0 // it is not known how they are divided
 		}
 		fmt.Fprintf(out, "%s %s.\n", o.past, whom(&all))
-	case done.Pending+done.Unchanged == 0 && len(done.Missing) == 0 && o.all:
+	case done.Pending+done.Unchanged == 0 && len(done.Missing)+len(done.Refused) == 0 && o.all:
 		fmt.Fprintln(out, o.nothing)
 	}
 	if done.Pending > 0 {
@@ -404,6 +444,10 @@ func (o *orderCall) tellDated(done *admin.Ordered) {
 // tellSplits shows which recipients were put into which message of their own. The log
 // has them all.
 func (o *orderCall) tellSplits(done *admin.Ordered) {
+	if o.verb == client.Requeue {
+		o.tellRequeued(done)
+		return
+	}
 	const most, mostAddresses = 20, 10
 	out := o.cmd.OutOrStdout()
 	for i := range done.Splits[:min(len(done.Splits), most)] {
@@ -418,9 +462,78 @@ func (o *orderCall) tellSplits(done *admin.Ordered) {
 			fmt.Fprintf(out, "From %s into %s: %s\n", p.From, p.Into, names)
 		}
 	}
-	if more := len(done.Splits) - most; more > 0 {
-		fmt.Fprintf(out, "… and %s more; the log has them all.\n", human.Number(more))
+	tellMore(out, len(done.Splits), most)
+}
+
+// tellMore says how many of n new messages were not shown.
+func tellMore(out io.Writer, n, shown int) {
+	switch {
+	case n == client.PartsMax:
+		fmt.Fprintln(out, "… and many more; the log has them all.")
+	case n > shown:
+		fmt.Fprintf(out, "… and %s more; the log has them all.\n", human.Number(n-shown))
 	}
+}
+
+// tellRequeued shows under which ID a message is in the queue now, and what has changed.
+func (o *orderCall) tellRequeued(done *admin.Ordered) {
+	const most = 20
+	out := o.cmd.OutOrStdout()
+	changed := done.Rewritten > 0
+	for i := range done.Splits {
+		p := &done.Splits[i]
+		if changed = changed || p.Sender != nil; i >= most {
+			continue
+		}
+		name := p.From
+		if p.Into != "" {
+			name += " is now " + p.Into
+		}
+		fmt.Fprintf(out, "%s: %s\n", name, changesOf(p))
+	}
+	tellMore(out, len(done.Splits), most)
+	if !changed && len(done.Splits) > 0 && !o.dryRun {
+		fmt.Fprintln(out, "No address has changed. Mail that is not held is routed anew, and tried as if it had not been tried before.")
+	}
+}
+
+// changesOf says what a requeue changes of the addresses of a message.
+func changesOf(p *admin.Part) string {
+	const most = 5
+	var all []string
+	if p.Sender != nil {
+		all = append(all, "the sender becomes <"+human.Plain(*p.Sender)+">")
+	}
+	for _, w := range p.Rewritten[:min(len(p.Rewritten), most)] {
+		by := strings.Join(w.By[:min(len(w.By), most)], " ")
+		if more := len(w.By) + w.More - most; more > 0 {
+			by += fmt.Sprintf(" and %s more", human.Number(more))
+		}
+		all = append(all, human.Plain(w.Recipient)+" becomes "+human.Plain(by))
+	}
+	if len(p.Rewritten) > most {
+		all = append(all, "…")
+	}
+	if len(all) == 0 {
+		return "no address changes"
+	}
+	return strings.Join(all, "; ")
+}
+
+// refused complains about messages that stay as they were.
+func refused(list []admin.Refused) error {
+	const most = 10
+	if len(list) == 0 {
+		return nil
+	}
+	var all []string
+	for _, r := range list[:min(len(list), most)] {
+		all = append(all, r.ID+": "+human.Plain(r.Reason))
+	}
+	if more := len(list) - most; more > 0 {
+		all = append(all, fmt.Sprintf("and %s more", human.Number(more)))
+	}
+	return exit.New(exit.Data, fmt.Errorf("%s not requeued, and as before: %s", human.Count(len(list), "message"), strings.Join(all, "; ")), "Nothing of such a message was changed. Correct the maps, reload, and repeat the order.")
 }
 
 // whom says for how many recipients or messages an order is.

@@ -149,6 +149,9 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 		line("Flow", "%s", human.Plain(d.Flow))
 	}
 	line("Arrived", "%s%s", human.When(d.Arrived, now), originText(d))
+	if d.RequeuedFrom != "" {
+		line("Requeued", "from %s%s", human.Plain(d.RequeuedFrom), requeuedWhen(d.ID, now))
+	}
 	line("Size", "%s%s", human.Bytes(d.Size), contentText(d))
 	switch {
 	case d.Attempts > 0 && d.LastAttempt != nil:
@@ -183,6 +186,15 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	}
 	line("Recipients", "%s", recipientCounts(d.Total, d.Waiting))
 	fmt.Fprintln(s.out)
+}
+
+// requeuedWhen returns when a message was put in the place of another one, which is when it got its ID.
+func requeuedWhen(id string, now time.Time) string {
+	parsed, err := mail.ParseQueueID(id)
+	if err != nil {
+		return ""
+	}
+	return ", " + human.When(time.Unix(0, int64(parsed.Time())), now)
 }
 
 // orderedText returns what an order does that waits for deliveries.
