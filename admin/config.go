@@ -66,6 +66,8 @@ type Config struct {
 	Started time.Time
 	// LogLevel is the level of the log; nil: it cannot be changed.
 	LogLevel LogLeveler
+	// Listeners returns the names of the listeners for mail; nil: they are not known.
+	Listeners func() []string
 	// Wiretap has the watchers of connections; nil: they cannot be watched.
 	Wiretap *wiretap.Hub
 

@@ -90,7 +90,11 @@ func TestEventsAreChosen(t *testing.T) {
 // serveSocket serves an API on a socket until stop, which waits for that, or the end of the test.
 func serveSocket(t *testing.T, cfg admin.Config) (socket string, stop func()) {
 	t.Helper()
-	q := admintest.New()
+	return serveSocketOf(t, admintest.New(), cfg)
+}
+
+func serveSocketOf(t *testing.T, q *admintest.Queue, cfg admin.Config) (socket string, stop func()) {
+	t.Helper()
 	s, err := admin.New(cfg, q, q, q)
 	if err != nil {
 		t.Fatal(err)

@@ -2,9 +2,11 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/internal/wiretap"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
 // A WiretapFilter selects connections to receivers. Conditions of different kinds must all be met, of those of one kind any.
@@ -50,7 +53,7 @@ func (s *Server) watch(ctx context.Context, in *wiretapInput) (*huma.StreamRespo
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	return s.streamRecords(ctx, in.Accept, "trace smtp", func() (*wiretap.Watcher, error) {
+	return s.streamRecords(ctx, in.Accept, "trace smtp", s.unknownSites(ctx, in.Site), func() (*wiretap.Watcher, error) {
 		return s.cfg.Wiretap.Watch(wants, in.Count, in.Lines)
 	})
 }
@@ -118,14 +121,56 @@ func (s *Server) watchVisits(ctx context.Context, in *visitInput) (*huma.StreamR
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	return s.streamRecords(ctx, in.Accept, "trace smtp incoming", func() (*wiretap.Watcher, error) {
+	return s.streamRecords(ctx, in.Accept, "trace smtp incoming", s.unknownListeners(in.Listener), func() (*wiretap.Watcher, error) {
 		return s.cfg.Wiretap.WatchVisits(meets, in.Count, in.Lines)
 	})
 }
 
-// streamRecords streams what a watcher sees. The watcher is logged, since this shows other people's mail.
-func (s *Server) streamRecords(ctx context.Context, accept, verb string, watch func() (*wiretap.Watcher, error)) (*huma.StreamResponse, error) {
-	first := fmt.Appendf(nil, `{"time":"%s","connection":0,"host":"","direction":"-","text":"watching"}`+"\n", time.Now().Format(time.RFC3339Nano))
+// literal reports whether a value of a condition can only match one text.
+func literal(value string) bool {
+	return !strings.Contains(value, "*") && value != "-" && !(len(value) > 2 && value[0] == '/' && value[len(value)-1] == '/')
+}
+
+// unknownListeners warns of a name that no listener has, for which nothing would ever be seen.
+func (s *Server) unknownListeners(names []string) string {
+	if s.cfg.Listeners == nil {
+		return ""
+	}
+	known := s.cfg.Listeners()
+	for _, name := range names {
+		if literal(name) && !slices.ContainsFunc(known, func(l string) bool { return strings.EqualFold(l, name) }) {
+			return "no listener has the name " + clip(name) + "; there are " + strings.Join(known, ", ")
+		}
+	}
+	return ""
+}
+
+// unknownSites warns of a site that has no destination in core. It may get one.
+func (s *Server) unknownSites(ctx context.Context, sites []string) string {
+	for _, text := range sites {
+		p, err := parsePattern(text, parseSite)
+		if err != nil || !literal(text) {
+			continue
+		}
+		site := patterns{p}
+		list, err := s.ask(ctx, qmgr.DestinationQuery{Most: 1, Match: func(_, nexthop string) bool { return site.matchSite(nexthop) }})
+		if err == nil && list.Matched == 0 {
+			return "no destination in core has the name " + clip(text) + " now; \"posthaste queue destinations\" shows the names"
+		}
+	}
+	return ""
+}
+
+// streamRecords streams what a watcher sees, with a warning first, if there is one. The watcher is logged, since this shows other people's mail.
+func (s *Server) streamRecords(ctx context.Context, accept, verb, warning string, watch func() (*wiretap.Watcher, error)) (*huma.StreamResponse, error) {
+	if warning != "" {
+		text, err := json.Marshal(warning)
+		if err != nil {
+			return nil, s.problem(ctx, err)
+		}
+		warning = `,"warning":` + string(text)
+	}
+	first := fmt.Appendf(nil, `{"time":"%s","connection":0,"host":"","direction":"-","text":"watching"%s}`+"\n", time.Now().Format(time.RFC3339Nano), warning)
 	return s.streamLines(ctx, accept, first, func() (*event.Buffer, func(), error) {
 		w, err := watch()
 		if err != nil {
@@ -143,5 +188,5 @@ func visitOperation() huma.Operation {
 
 func wiretapOperation() huma.Operation {
 	return streamOperation("trace-smtp", "/v1/trace/smtp", "Watch what connections to receivers say",
-		"Each line is a JSON object with time, connection (a number), host, direction (> sent, < received, - a note, . the end) and text. Secrets of AUTH are left out, and of contents only the first lines and the size are shown. Over the network it needs a token that may operate. A client that does not read fast enough finds a line with msg = lost.")
+		"Each line is a JSON object with time, connection (a number), host, direction (> sent, < received, - a note, . the end) and text; the first may have a warning about a name that is not known. Secrets of AUTH are left out, and of contents only the first lines and the size are shown. Over the network it needs a token that may operate. A client that does not read fast enough finds a line with msg = lost.")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/admin/client"
 	"github.com/posthaste-mta/posthaste/internal/event"
 	"github.com/posthaste-mta/posthaste/internal/wiretap"
+	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
 // Connections are chosen by each condition, and what they say arrives; the log names who watches.
@@ -176,5 +177,23 @@ func TestClientWatchesSessions(t *testing.T) {
 	})
 	if !errors.Is(err, enough) {
 		t.Error(err)
+	}
+}
+
+// A name that nothing has is watched, too, but not without a word: for a listener nothing would ever be seen, and a site may be mistyped.
+//
+// Seen failing: "posthaste trace smtp --listener nosuch" waited for ever.
+func TestWatchersOfNothingAreWarned(t *testing.T) {
+	q := admintest.New()
+	q.SetDestinations(qmgr.DestinationView{DestinationSummary: qmgr.DestinationSummary{Transport: "smtp", Queue: qmgr.QueueView{Nexthop: "{mx.example.net}"}}})
+	socket, _ := serveSocketOf(t, q, admin.Config{Wiretap: new(wiretap.Hub), Listeners: func() []string { return []string{"submission", "127.0.0.1:25"} }})
+	for _, c := range []struct{ path, query, first string }{
+		{"/v1/trace/smtp/incoming", "listener=nosuch", `"text":"watching","warning":"no listener has the name nosuch; there are submission, 127.0.0.1:25"}`},
+		{"/v1/trace/smtp/incoming", "listener=SUBMISSION&listener=127.*&listener=/x/", `"text":"watching"}`},
+		{"/v1/trace/smtp", "site=exmaple.net", `"text":"watching","warning":"no destination in core has the name exmaple.net now; `},
+		{"/v1/trace/smtp", "site=mx.example.net&site=*.org&site=/x/", `"text":"watching"}`},
+		{"/v1/trace/smtp", "", `"text":"watching"}`},
+	} {
+		followPath(t, socket, c.path, c.query, "", c.first, func(*bufio.Scanner) {})
 	}
 }

@@ -252,7 +252,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	}
 	d.live = newSampler(d)
 	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
-		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, Live: d.live, Jobs: d.driver.Jobs, Monitoring: d.monitor.handler(cfg.Config), Events: d.events, Wiretap: &d.wiretap, LogLevel: d.level, Attempts: d.attempts, Started: time.Now(), ReplyClass: d.replies.class, ParseRoute: d.parseRoute, Readmission: d.readmission, Configuration: &reloads{d}, Suspender: suspender{d.driver}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+		Quotas: quotaViews{d.quotas, d.spool}.page, TLSReports: d.tlsReports.page, Feedback: d.feedback.page, Intake: d.intakeStatus, Live: d.live, Jobs: d.driver.Jobs, Monitoring: d.monitor.handler(cfg.Config), Events: d.events, Wiretap: &d.wiretap, Listeners: d.listenerNames, LogLevel: d.level, Attempts: d.attempts, Started: time.Now(), ReplyClass: d.replies.class, ParseRoute: d.parseRoute, Readmission: d.readmission, Configuration: &reloads{d}, Suspender: suspender{d.driver}}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	if err != nil {
 		return err
 	}

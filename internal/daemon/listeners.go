@@ -118,3 +118,11 @@ func (open intakeSockets) terms(cfg *config.Config, certificates *certificates) 
 	}
 	return all
 }
+
+// listenerNames returns the names of the listeners for mail, which a reload does not change.
+func (d *Daemon) listenerNames() (names []string) {
+	for _, l := range d.started.AllListeners() {
+		names = append(names, l.Name)
+	}
+	return names
+}

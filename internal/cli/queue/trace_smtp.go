@@ -68,7 +68,7 @@ never delays mail: what it does not read in time is lost, and a line says so.`,
 					}
 				}
 			}
-			shown.out = cmd.OutOrStdout()
+			shown.out, shown.warn = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			var err error
 			if incoming {
 				visits.Count, visits.Lines, shown.count = of.Count, of.Lines, of.Count
@@ -104,6 +104,7 @@ never delays mail: what it does not read in time is lost, and a line says so.`,
 // A conversation prints what connections say.
 type conversation struct {
 	out    io.Writer
+	warn   io.Writer
 	asJSON bool
 	count  int // maximum of connections to show; 0: no limit
 	ended  int
@@ -113,10 +114,14 @@ type conversation struct {
 func (c *conversation) line(line []byte) error {
 	var r struct {
 		wiretap.Record
-		Events int // that were lost
+		Events  int    // that were lost
+		Warning string // about a condition
 	}
 	if err := json.Unmarshal(line, &r); err != nil {
 		return err
+	}
+	if r.Warning != "" {
+		fmt.Fprintf(c.warn, "Warning: %s\n", human.Plain(r.Warning))
 	}
 	var err error
 	switch {
