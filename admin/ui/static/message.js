@@ -17,7 +17,7 @@ export default {
   render({ detail: d, explained }, ctx) {
     return [
       h("div", { class: "actions" }, badge(d.state), h("span", { class: "sub" }, d.wait_reason?.text ?? ""),
-        orders(ctx, d.area === "hold" ? ["release", "reroute", "bounce", "drop"] : d.area === "corrupt" ? ["release", "drop"] : ["retry", "hold", "reroute", "bounce", "drop"], { ids: [d.queue_id] }, `message ${d.queue_id}`)),
+        orders(ctx, d.area === "hold" ? ["release", "reroute", "requeue", "bounce", "drop"] : d.area === "corrupt" ? ["release", "drop"] : ["retry", "hold", "reroute", "requeue", "bounce", "drop"], { ids: [d.queue_id] }, `message ${d.queue_id}`)),
       explained?.parts?.length > 0 && card("Why it is here", explained.parts.map((p) => h("div", { class: "explain" },
         h("p", null, p.place && [siteLink(p.place), " · "], h("code", null, p.code), " ", p.text),
         facts([["It will go", p.at && `${wait(p.at)} (${moment(p.at)})${p.basis ? ", " + p.basis : ""}`], ["Bound by", p.rule && [h("code", null, p.rule.key), p.rule.value ? ` = ${p.rule.value}` : "", p.rule.origin ? ` (${p.rule.origin})` : ""]], ["Ahead", p.ahead?.length && h("ul", null, p.ahead.map((x) => h("li", null, x)))],
@@ -26,7 +26,7 @@ export default {
       card("Timeline", h("ol", { class: "timeline" }, timeline(d).map((e) => h("li", { class: e.kind, "data-key": e.at + e.text }, h("time", null, moment(e.at)), h("span", { class: "dot " + e.kind }), h("span", { class: "grow" }, e.text, words(e.said)))))),
       h("div", { class: "pair" },
         card("Envelope", facts([["From", sender(d.sender)], ["Recipients", `${count(d.recipients_total)}, ${count(d.recipients_waiting)} waiting`], ["Size", bytes(d.size)], ["Class", d.class], ["Tenant", d.tenant], ["Flow", d.flow], ["Received from", [d.client_address, d.client_helo && ` (${d.client_helo})`, d.protocol && ` by ${d.protocol}`].filter(Boolean).join("") || undefined],
-          ["Attempts", count(d.attempts)], ["Asked for", [d.tls_request && `TLS ${d.tls_request}`, d.smtputf8 && "SMTPUTF8", d.env_id && `ENVID ${d.env_id}`, d.ret && `RET ${d.ret}`].filter(Boolean).join(", ") || undefined]])),
+          ["Attempts", count(d.attempts)], ["Requeued from", d.requeued_from], ["Asked for", [d.tls_request && `TLS ${d.tls_request}`, d.smtputf8 && "SMTPUTF8", d.env_id && `ENVID ${d.env_id}`, d.ret && `RET ${d.ret}`].filter(Boolean).join(", ") || undefined]])),
         card("Header", header(d, ctx))),
       card(`Recipients`, d.all_recipients.length ? table("Recipients", [{ head: "Recipient", wide: true, cell: (r) => r.address }, { head: "Result", cell: (r) => badge(r.result) }, { head: "When", num: true, hide: true, cell: (r) => (r.at ? age(r.at) + " ago" : "–") }, { head: "Reply", wide: true, cell: (r) => [said(r.reply), r.route && h("span", { class: "sub" }, `${r.route.by || "an operator"} has it go to ${r.route.to}${r.route.reason ? ": " + r.route.reason : ""}`), (r.by || r.put_off) && h("span", { class: "sub" }, r.put_off ?? r.by), doubts(r)] }], d.all_recipients, (r) => String(r.index)) : empty("Its recipients cannot be read.", d.damage ?? ""),
         d.next && h("p", { class: "hint" }, `These are the first ${count(d.all_recipients.length)} of ${count(d.recipients_total)}; posthaste queue show ${d.queue_id} shows all.`)),

@@ -10,6 +10,7 @@ const VERBS = {
   drop: { word: "Drop", does: "are removed without a report to their senders. This cannot be undone", harms: true },
   bounce: { word: "Bounce", does: "fail, and their senders receive a report. This cannot be undone", harms: true },
   reroute: { word: "Reroute", does: "go where you say, at once and until that is cleared (posthaste queue reroute --clear)", to: true },
+  requeue: { word: "Requeue", does: "are rewritten and classified by the configuration of today, and tried at once unless they are held, under a new queue ID" },
   expire: { word: "Expire", does: "fail as if their lifetime had ended. This cannot be undone", harms: true },
 };
 
@@ -27,7 +28,7 @@ async function counted(filter) {
 }
 
 async function carryOut(verb, filter, most, form, tell) {
-  const sum = { done: 0, pending: 0, matched: 0, unread: 0 };
+  const sum = { done: 0, pending: 0, matched: 0, unread: 0, refused: 0, requeued: [] };
   for (let cursor; ; ) {
     const left = Math.max(1, most - sum.matched);
     const answer = await post("/v1/messages/" + verb, { filter, to: form.get("to")?.trim(), reason: form.get("reason") || undefined, cursor, confirm: (VERBS[verb].harms || VERBS[verb].to) && !filter.ids ? left : undefined });
@@ -35,6 +36,8 @@ async function carryOut(verb, filter, most, form, tell) {
     sum.pending += answer.pending;
     sum.matched += answer.matched;
     sum.unread += answer.unread?.length ?? 0;
+    sum.refused += answer.refused?.length ?? 0;
+    if (verb === "requeue" && sum.requeued.length === 0) sum.requeued = (answer.splits ?? []).slice(0, 5).map((p) => `${p.from} is now ${p.into}`);
     tell(sum);
     cursor = answer.next;
     if (!cursor) return sum;
@@ -90,7 +93,7 @@ export async function order(verb, filter, what, done) {
     body: [h("p", null, h("b", null, `${plural(sum.messages, "message")} with ${plural(sum.recipients, "waiting recipient")}`), ` ${v.does}.`), v.to && field("To", "to", { required: true, maxlength: 512, placeholder: "smtp:[relay.example]:587" }, "a nexthop, or transport:nexthop; to discard: or error: cannot be undone"), field("Reason (for the log)", "reason", { maxlength: 512, required: v.harms })],
     act: async (form, tell) => {
       const r = await carryOut(verb, filter, sum.messages, form, (p) => tell(`${plural(p.done + p.pending, "message")} so far …`));
-      return `${plural(r.done, "message")} done` + (r.pending ? `, ${r.pending} when their deliveries under way have ended` : "") + (r.unread ? `, ${r.unread} could not be read` : "") + ".";
+      return `${plural(r.done, "message")} done` + (r.pending ? `, ${r.pending} when their deliveries under way have ended` : "") + (r.unread ? `, ${r.unread} could not be read` : "") + (r.refused ? `, ${r.refused} not, since an address cannot be rewritten or there is no room` : "") + "." + (r.requeued.length ? ` ${r.requeued.join("; ")}.` : "");
     },
     done,
   });
