@@ -78,7 +78,7 @@ bench: ## the benchmarks of all packages
 
 # These need the whole program, and some of them other programs. Each is a
 # script, test/NAME/run, whose first lines say what it does and needs.
-.PHONY: ui-test packages release extensions metrics counts crash descriptors tls authentication exhaust interop journey relays lookalikes walk backlog steps demo
+.PHONY: cluster-store ui-test packages release extensions metrics counts crash descriptors tls authentication exhaust interop journey relays lookalikes walk backlog steps demo
 crash: ## kill -9 the program at random moments and count every message
 	test/crash/run
 counts: ## kill -9 the program at random moments and recount what quotas count
@@ -103,6 +103,8 @@ walk: ## the first hour of a new administrator, from importing a configuration o
 	test/walk/run
 extensions: ## deadlines to and from Sendmail, smtplib with rare extensions, rspamd as a milter
 	test/extensions/run
+cluster-store: ## the store of a cluster on three nodes, some of them down, and a stalled connection
+	POSTHASTE_CLUSTER=1 $(GO) test -count=1 -v ./cluster/nats -run 'TestThreeNodes|TestStalledConnection'
 backlog: ## memory and restart time with a million deferred messages
 	test/backlog/run
 receivers: ## what hostile, dead and unreliable receivers cost other mail

@@ -23,7 +23,7 @@
 // then unknown whether it was made: a caller that repeats it may get ErrExists or
 // ErrConflict because of itself. Nothing that mail waits for may depend on a call.
 //
-// Get may return an old value, also just after a change. Who needs to be certain
+// Get may return an old value, also just after a change. A caller that must be certain
 // decides by the result of Create, Update or Delete, which are linearizable per key.
 //
 // A watcher never gets in the way of others, however slow it is, because it keeps no

@@ -16,8 +16,8 @@ type Lease struct {
 	// that Take returned can serve as the holder's epoch.
 	Revision uint64
 	// Until is when the holder must stop to act on the lease, unless it was renewed:
-	// the instant before it asked, and nine tenths of the TTL. The store lets nobody
-	// else have it before the whole TTL has passed since a later instant.
+	// the instant before it asked, and nine tenths of the TTL. The store gives it to no
+	// other node before the whole TTL has passed since a later instant.
 	Until mail.Instant
 }
 

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// CallTimeout is how long a call may take whose context has no deadline.
+// CallTimeout is how long a call may take whose context has no deadline. An
+// implementation may give up sooner, with ErrUnreachable.
 const CallTimeout = 5 * time.Second
 
 // Bounded returns the context of a call, and the function that frees it: ctx with

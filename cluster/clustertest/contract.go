@@ -676,11 +676,12 @@ func lease(t *testing.T, f Fixture) {
 	if err := cluster.Release(ctx, a, longer); err != nil {
 		t.Fatal(err)
 	}
+	w := watched(t, a, "l")
 	other, err := cluster.Take(ctx, b, "l", []byte("b"), time.Second, now())
 	if err != nil || other.Revision <= longer.Revision {
 		t.Fatalf("after its release: %+v, %v", other, err)
 	}
-	w := watched(t, a, "l")
+	await(t, w, func(e cluster.Event) bool { return e.Kind == cluster.Put })
 	await(t, w, func(e cluster.Event) bool { return e.Kind == cluster.Gone })
 	if now() < other.Until {
 		t.Error("the lease was free before its holder stopped")

@@ -5,10 +5,10 @@
 // It is a state machine with callbacks: no goroutines, no clock, no randomness of its
 // own. A Clock calls functions at later instants; a Network says of each message when
 // it arrives, or that it is lost. So the host decides about delays, loss, partitions
-// and pauses; Links is a Network that can be told of them.
+// and pauses; Links is a Network whose faults the host sets.
 //
-// The store is one more place on the network. Whoever reaches it is with the majority;
-// an election is a time in which nobody does. What it has confirmed is never lost, and
+// The store is one more place on the network. A node that reaches it is with the majority;
+// an election is a time in which no node does. What it has confirmed is never lost, and
 // Get returns the latest value (implementations may return older ones, so nothing is to
 // be concluded from it here either).
 //

@@ -47,7 +47,7 @@ func (s *Subscription) Stop() {
 func (s *Subscription) Stopped() bool { return s.stopped }
 
 // Publish sets the node's register of a topic at all other nodes. It is one message to
-// each, and nobody knows which of them arrive.
+// each; there is no sign of which of them arrive.
 func (n *Node) Publish(topic string, value []byte, ttl time.Duration) error {
 	if n.closed {
 		return cluster.ErrClosed

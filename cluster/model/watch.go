@@ -105,7 +105,8 @@ func (w *Watch) leave() {
 	w.bucket.watches = slices.DeleteFunc(w.bucket.watches, func(other *Watch) bool { return other == w })
 }
 
-// ask has f called at the store, tell at the node, unless the round is over.
+// ask calls f at the store, and tell at the node, when the message arrives, unless the
+// round is over.
 func (w *Watch) ask(f func())  { w.node.cluster.send(w.node.name, Store, w.inRound(f)) }
 func (w *Watch) tell(f func()) { w.node.cluster.send(Store, w.node.name, w.inRound(f)) }
 
@@ -156,7 +157,7 @@ func (w *Watch) check() {
 	c.clock.After(c.cfg.Heartbeat, w.inRound(w.check))
 }
 
-// fetch tells the store that the node has fetched what came.
+// fetch reports to the store that the node has fetched what came.
 func (w *Watch) fetch() {
 	w.reader.fetched = w.reader.received
 	fetched := w.reader.fetched

@@ -30,7 +30,7 @@ type bucket struct {
 	name   string // of the stream
 	prefix string // of the subjects
 
-	making chan struct{} // has an element while somebody looks for the stream
+	making chan struct{} // has an element while a call looks for the stream
 	stream jetstream.Stream
 }
 
@@ -54,6 +54,18 @@ func (n *Node) Bucket(desc cluster.Bucket) (cluster.KV, error) {
 	return b, nil
 }
 
+// persist is made, as often as it takes.
+func (b *bucket) persist(ctx context.Context) (jetstream.Stream, error) {
+	for {
+		one, cancel := context.WithTimeout(ctx, attempt)
+		s, err := b.made(one)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return s, err
+		}
+	}
+}
+
 // made returns the stream, and makes it if it is not there.
 func (b *bucket) made(ctx context.Context) (jetstream.Stream, error) {
 	select {
@@ -72,7 +84,7 @@ func (b *bucket) made(ctx context.Context) (jetstream.Stream, error) {
 		s, err = b.node.js.CreateStream(ctx, want)
 	case err != nil:
 	case s.CachedInfo().Config.AllowDirect || !s.CachedInfo().Config.AllowMsgTTL:
-		return nil, fmt.Errorf("stream %s was made by somebody else: %w", b.name, cluster.ErrInvalid)
+		return nil, fmt.Errorf("stream %s was made by another program: %w", b.name, cluster.ErrInvalid)
 	case s.CachedInfo().Config.Replicas < want.Replicas:
 		s, err = b.node.js.UpdateStream(ctx, want)
 	}
@@ -109,14 +121,21 @@ func (b *bucket) config() jetstream.StreamConfig {
 // headersMax is room for the headers of a message, which count for its size.
 const headersMax = 1024
 
-// on calls f with the stream.
+// attempt is how long one request to the server may take. Some are never answered,
+// mostly while a leader changes, and those who wait for the same stream would wait with it.
+const attempt = 2 * time.Second
+
+// on calls f with the stream. Without an answer, f ends after an attempt, even if the
+// caller has more time.
 func on[T any](ctx context.Context, b *bucket, key string, f func(context.Context, jetstream.Stream) (T, error)) (T, error) {
 	return call(ctx, b.node, "key "+key, func(ctx context.Context) (T, error) {
 		var none T
-		s, err := b.made(ctx)
+		s, err := b.persist(ctx)
 		if err != nil {
 			return none, err
 		}
+		ctx, cancel := context.WithTimeout(ctx, attempt)
+		defer cancel()
 		value, err := f(ctx, s)
 		if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, jetstream.ErrStreamNotFound) {
 			b.forget()
@@ -154,7 +173,7 @@ func (b *bucket) Create(ctx context.Context, key string, value []byte, ttl time.
 	m := b.message(key, value)
 	return on(ctx, b, key, func(ctx context.Context, s jetstream.Stream) (uint64, error) {
 		revision, err := b.publish(ctx, m, 0, ttl)
-		// There may be a marker, and a later one each time that somebody else's key
+		// There may be a marker, and a later one each time that another node's key
 		// with a TTL comes and goes.
 		for isConflict(err) {
 			last, errGet := s.GetLastMsgForSubject(ctx, m.Subject)

@@ -24,11 +24,11 @@ type Config struct {
 
 	// Dir is the directory of the server's store, which is made with mode 0700.
 	Dir string
-	// Listen is the address and port for the routes of other nodes; port 0 is any.
-	// Empty for a node on its own.
+	// Listen is the address and port for the routes of other nodes; empty for a node on
+	// its own.
 	Listen string
-	// Peers are the addresses or names, with ports, of other nodes' routes. The own one
-	// may be among them.
+	// Peers are the addresses or names, with ports, of other nodes' routes: one at
+	// least, from which the rest is learned. The own one may be among them.
 	Peers []string
 	// DiskMax and MemoryMax limit the server's store, in bytes (default 1 GiB and 64
 	// MiB). All buckets together may not have a larger BytesMax.
@@ -80,6 +80,7 @@ func (c Config) Validate() error {
 	wrong.Unless((c.Dir == "") != (c.URL == ""), "want either a directory or a URL")
 	wrong.Unless(c.URL == "" || c.Listen == "" && len(c.Peers) == 0, "a node that uses other servers has no routes")
 	wrong.Unless(c.Listen != "" || len(c.Peers) == 0, "peers without an address to listen on")
+	wrong.Unless(c.Listen == "" || c.others() > 0, "an address to listen on without peers")
 	wrong.Unless(c.DiskMax >= 0 && c.MemoryMax >= 0, "limits of %d and %d bytes: must be positive", c.DiskMax, c.MemoryMax)
 	wrong.Unless(c.Replicas == 0 || c.Replicas%2 == 1 && c.Replicas > 0 && c.Replicas <= 5, "%d replicas: want 1, 3 or 5", c.Replicas)
 	if c.Listen != "" {

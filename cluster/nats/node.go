@@ -44,7 +44,7 @@ type Node struct {
 	subs     map[*subscription]struct{}
 }
 
-// Start starts a node. It waits for the server in the process, if there is to be one,
+// Start starts a node. It waits for the server in the process, if it has one,
 // but neither for other nodes nor for servers elsewhere. Errors: of the configuration,
 // the store's directory and the port for routes.
 func Start(cfg Config) (*Node, error) {
@@ -103,7 +103,7 @@ func (n *Node) connect() {
 			return
 		}
 		// Not a server that is down, which is tried in the background: the URL or the
-		// credentials are wrong, and somebody may correct the latter.
+		// credentials are wrong, and the latter may be corrected.
 		n.cfg.Log.Error("cluster store", "text", "cannot connect", "err", err)
 		if !sleep(n.ctx, pauseMost) {
 			return
@@ -294,7 +294,7 @@ func (n *Node) enter(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", cluster.ErrUnreachable, ctx.Err())
 }
 
-// Codes of the server (its errors.json) for want of room, and for a revision that is
+// Codes of the server (its errors.json) for lack of room, and for a revision that is
 // not the expected one.
 const (
 	codeAccountResources jetstream.ErrorCode = 10002

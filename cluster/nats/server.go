@@ -52,7 +52,7 @@ func startServer(cfg *Config) (*server.Server, error) {
 // takes its place in what Shutdown waits for; that goroutine remains until the process
 // ends. A later version that starts routes by itself fails TestRoutes, as the port is
 // then opened twice. NOTE: the alternative, a port for clients that refuses all of
-// them, is one that nobody has configured.
+// them, is one that no operator has configured.
 func startRoutes(srv *server.Server) {
 	open := make(chan struct{})
 	close(open)

@@ -17,7 +17,7 @@ import (
 const (
 	prefetch = 64 // messages that a watcher has in advance
 	// A watcher that has heard nothing for twice this time begins anew.
-	heartbeat = 2 * time.Second
+	heartbeat = time.Second
 	// The server removes a consumer whose watcher is gone after this time.
 	abandoned = time.Minute
 	// A watcher that has waited for this time for a message has had all there were.
@@ -35,12 +35,12 @@ type watcher struct {
 	opening chan *consumer // nil unless one is being opened
 	current *consumer      // nil while there is none
 	queue   []cluster.Event
-	stale   error     // the cause of a Stale that is to be returned
+	stale   error     // the cause of a Stale that Next returns first
 	told    bool      // something was returned since the last Stale
 	synced  bool      // Current was put into the queue
 	number  uint64    // the consumer's number of the last message
 	left    time.Time // Next was last waiting then
-	// away is how long nobody waited since the watcher had caught up. What it has not
+	// away is how long no Next waited since the watcher had caught up. What it has not
 	// received is at most that old.
 	away time.Duration
 
