@@ -37,8 +37,8 @@ type Recipients struct {
 	inCore  int // sum of InCore of all messages
 	surplus int // sum of their surplus
 	most    int // that surplus may be; at least 0
-	// granted is what surplus was when the bound was set last: if it was lowered, so much
-	// may still be in use. Invariant, as long as MayHave is obeyed: Over is 0 (Room.Check asserts it).
+	// granted is the surplus at the last SetBound: if the bound was lowered then, as much may still be in
+	// use. Invariant, as long as MayHave is obeyed: Over is 0 (Room.Check asserts it).
 	granted int
 }
 
