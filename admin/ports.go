@@ -155,6 +155,8 @@ type Interest struct {
 	Passed func(n int, next mail.QueueID) bool
 	// Brief means that Recipients and Long need not be set.
 	Brief bool
+	// Whole means that neither visit nor Passed is expected to end the sweep, and that few messages meet the conditions.
+	Whole bool
 }
 
 // A Sight is what Sweep shows of a message.

@@ -56,6 +56,7 @@ const undecidedMax = 256
 // limit, or there are no more. It returns the ID from which to go on; 0 at the end. Unless take reads recipients, they may not be set.
 func (c *scan) sweep(ctx context.Context, from mail.QueueID, most int, limited, reads bool, take func(*swept)) (next mail.QueueID, err error) {
 	in := c.sel.interest(reads)
+	in.Whole = !limited // a list turns to a sweep because few match
 	for found, more := 0, true; more; {
 		var undecided []Message
 		more, next = false, 0

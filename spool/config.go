@@ -43,6 +43,8 @@ type Config struct {
 	// blockSize is that of tables, in bytes; 0 means Pebble's default. Tests of damage
 	// shorten it: to read a damaged block takes Pebble time in proportion to its square.
 	blockSize int
+	// halvesMin is for package tests what the constant is; 0 means that.
+	halvesMin uint64
 	// stall is the time for which a damaged table may block writers before the process ends,
 	// so that the next start can repair it; set by tests.
 	stall time.Duration

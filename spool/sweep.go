@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,8 @@ type Interest struct {
 	Passed func(n int, next mail.QueueID) bool
 	// Brief means that recipients are not of interest: Sight.Recipients and Sight.Long are not set.
 	Brief bool
+	// Whole means that neither visit nor Passed is expected to end the sweep, and that few messages meet the conditions: two goroutines read.
+	Whole bool
 
 	sight Sight // its memory is used for all messages
 }
@@ -63,7 +66,7 @@ func (s *Spool) Sweep(ctx context.Context, from mail.QueueID, in Interest, visit
 	now := s.db.NewSnapshot()
 	defer now.Close()
 	ctx, stop := context.WithCancel(ctx)
-	w := &sweep{ctx: ctx, db: s.db, from: now, in: &in, first: from}
+	w := &sweep{ctx: ctx, db: s.db, from: now, in: &in, first: from, halvesMin: cmp.Or(s.cfg.halvesMin, halvesMin)}
 	defer w.readers.Wait()
 	defer stop()
 	var err error
@@ -89,6 +92,8 @@ type sweep struct {
 	in      *Interest
 	first   mail.QueueID
 	readers sync.WaitGroup
+
+	halvesMin uint64
 }
 
 // brief reports whether outcomes need not be read.
@@ -300,10 +305,13 @@ func reading[T any, P sweepable[T]](w *sweep, kind byte, first, end mail.QueueID
 	return r
 }
 
-// readingHalves is reading from the first message on, with two goroutines if there is much to read: few values meet the condition, so
-// that the second one hardly waits for the first.
+// readingHalves is reading from the first message on, with two goroutines if there is much to read and few values meet the condition,
+// so that the second one hardly waits for the first. Of a page that ends early, what the second one has read would be lost.
 func readingHalves[T any, P sweepable[T]](w *sweep, kind byte, meets func(P) bool) *sweepReader[T] {
-	half, ok := w.half(kind)
+	half, ok := mail.QueueID(0), false
+	if w.in.Whole {
+		half, ok = w.half(kind)
+	}
 	if !ok {
 		return reading(w, kind, w.first, 0, meets)
 	}
@@ -312,7 +320,7 @@ func readingHalves[T any, P sweepable[T]](w *sweep, kind byte, meets func(P) boo
 	return r
 }
 
-// halvesMin is the amount of values, in bytes on the disk, that two goroutines read.
+// halvesMin is the amount of values, in bytes on the disk, from which on two goroutines read them.
 const halvesMin = 8 << 20
 
 // half returns an ID that has about as much of a kind before it as behind it; false if that is not known, or does not matter.
@@ -339,7 +347,7 @@ func (w *sweep) half(kind byte) (half mail.QueueID, ok bool) {
 		return n
 	}
 	whole := size(last)
-	if whole < halvesMin {
+	if whole < w.halvesMin {
 		return 0, false
 	}
 	lower, upper := first, last

@@ -71,7 +71,9 @@ func TestSweep(t *testing.T) {
 // What a sweep with conditions sees is what one without them sees of the messages that meet them, be they few or many, and
 // it says of how many it has passed over. Without recipients the rest is the same.
 func TestSweepOfInterest(t *testing.T) {
-	s := open(t, small(vfs.NewMem()))
+	cfg := small(vfs.NewMem())
+	cfg.halvesMin = 1
+	s := open(t, cfg)
 	const messages = 6 * sweepChunk
 	changed := 0
 	for i := range messages {
@@ -97,6 +99,18 @@ func TestSweepOfInterest(t *testing.T) {
 			c.Op, c.Reason, c.Outcomes = mail.ChangeHold, "a rare reason", nil
 		}
 		apply(t, s, c)
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	now := s.db.NewSnapshot()
+	for _, kind := range []byte{keyEnvelope, keyState} {
+		if half, ok := (&sweep{ctx: ctxTest, db: s.db, from: now, halvesMin: 1}).half(kind); !ok {
+			t.Errorf("the half of %q is %s", kind, half)
+		}
+	}
+	if err := now.Close(); err != nil {
+		t.Fatal(err)
 	}
 	rare := func(text string) bool { return strings.Contains(text, "rare") }
 	for name, c := range map[string]struct {
@@ -126,7 +140,7 @@ func TestSweepOfInterest(t *testing.T) {
 			})
 			passed, last := 0, mail.QueueID(0)
 			in := c.in
-			in.Brief = brief
+			in.Brief, in.Whole = brief, brief
 			in.Passed = func(n int, next mail.QueueID) bool {
 				if next <= last {
 					t.Errorf("%s: %d passed over before %s, after %s", name, n, next, last)

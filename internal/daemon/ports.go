@@ -236,7 +236,7 @@ func (s adminStore) Find(ctx context.Context, area mail.Area, from mail.Cursor, 
 
 func (s adminStore) Sweep(ctx context.Context, from mail.QueueID, in admin.Interest, visit func(*admin.Sight) bool) error {
 	var sight admin.Sight
-	of := spool.Interest{Envelope: in.Envelope, Recipient: in.Recipient, Outcome: in.Outcome, Passed: in.Passed, Brief: in.Brief}
+	of := spool.Interest{Envelope: in.Envelope, Recipient: in.Recipient, Outcome: in.Outcome, Passed: in.Passed, Brief: in.Brief, Whole: in.Whole}
 	return s.spool.Sweep(ctx, from, of, func(m *spool.Sight) bool {
 		sight.Message, sight.Recipients, sight.Long = shownMessage(&m.Summary), m.Recipients, m.Long
 		return visit(&sight)
