@@ -45,6 +45,13 @@ func TestRequeueAtEveryMoment(t *testing.T) {
 							return
 						}
 						l.underWay()
+						l.Stepped = func(_ qmgr.Event, actions []qmgr.Action) {
+							for _, a := range actions {
+								if n, is := a.(qmgr.Note); is && n.Kind == qmgr.NoteDropped {
+									t.Errorf("the log says that %v was dropped", n.ID)
+								}
+							}
+						}
 						into := l.Requeue(l.m, []mail.Replacement{{Of: 0, Address: "a@new.test"}, {Of: 0, Address: "z@new.test"}}, some...)
 						switch behind.(type) {
 						case qmgr.Retry:
