@@ -138,11 +138,23 @@ func (d *Driver) logLeap(now mail.Instant) {
 	d.log.Info("the clock is followed again")
 }
 
-// retryFarDue tries all deferred mail if some of it is due after the horizon, which is
-// later than any wait can be: it was deferred while the clock was ahead, and could wait for
+// far is the instants that tell whether a wrong clock has put mail off.
+type far struct {
+	now     mail.Instant
+	horizon mail.Instant // later than any wait can be by this configuration
+	never   mail.Instant // later than any wait can be by any configuration
+}
+
+// farFrom returns those of an instant.
+func (d *Driver) farFrom(now mail.Instant) far {
+	horizon := now.Add(2*d.clock.longest + catchUpMost)
+	return far{now: now, horizon: horizon, never: horizon.Add(d.lifetime)}
+}
+
+// retryFarDue tries all deferred mail if some of it was deferred while the clock was ahead, and could wait for
 // years. The core finds such mail itself, but only when no other mail is due sooner.
-func (d *Driver) retryFarDue(ctx context.Context, horizon mail.Instant) {
-	at, found, err := d.findFarDue(ctx, horizon)
+func (d *Driver) retryFarDue(ctx context.Context, f far) {
+	at, found, err := d.findFarDue(ctx, f)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -154,51 +166,72 @@ func (d *Driver) retryFarDue(ctx context.Context, horizon mail.Instant) {
 	}
 }
 
-// findFarDue looks for a deferred message that is due after the horizon, bucket by bucket.
-func (d *Driver) findFarDue(ctx context.Context, horizon mail.Instant) (at mail.Cursor, found bool, err error) {
+// findFarDue looks for such a message, bucket by bucket.
+func (d *Driver) findFarDue(ctx context.Context, f far) (at mail.Cursor, found bool, err error) {
 	buckets := []mail.Cursor{{}}
 	for len(buckets) > 0 {
 		for _, b := range buckets {
-			if at, found, err = d.farDueIn(ctx, b.Bucket, horizon); found || err != nil {
+			if at, found, err = d.farDueIn(ctx, b.Bucket, f); found || err != nil {
 				return at, found, err
 			}
 		}
 		last := mail.Cursor{Bucket: buckets[len(buckets)-1].Bucket}
-		f, err := d.ports.Spool.Fetch(ctx, mail.AreaDeferred, last, mail.Never, 0)
+		next, err := d.ports.Spool.Fetch(ctx, mail.AreaDeferred, last, mail.Never, 0)
 		if err != nil {
 			return at, false, err
 		}
-		buckets = f.Buckets
+		buckets = next.Buckets
 	}
 	return at, false, nil
 }
 
 const (
 	// farDuePages is the number of pages of farDuePage messages in which farDueIn looks for a
-	// message that no suspension keeps.
+	// message that a wrong clock has put off.
 	farDuePages = 16
 	farDuePage  = 256
 )
 
-// farDueIn looks for one in a bucket. What a suspension keeps may be due as late as it expires. Where there is more of that than some pages, only what is due later still is found.
-func (d *Driver) farDueIn(ctx context.Context, bucket mail.Bucket, horizon mail.Instant) (at mail.Cursor, found bool, err error) {
-	from := mail.Cursor{Bucket: bucket, Due: horizon}
+// farDueIn looks for one in a bucket. Other mail may be due late, too: what an operator's suspension keeps, what waits until
+// a day of a warm-up ends, and what was deferred before maximal_backoff_time was lowered. Where there is more of that
+// than some pages, only what is due later still is found.
+func (d *Driver) farDueIn(ctx context.Context, bucket mail.Bucket, f far) (at mail.Cursor, found bool, err error) {
+	from := mail.Cursor{Bucket: bucket, Due: f.horizon}
+	var right mail.Instant // what is due then was put off by a clock that was right
 	for page := 0; ; page++ {
 		if page == farDuePages {
-			from = mail.Cursor{Bucket: bucket, Due: max(from.Due, horizon.Add(d.lifetime))}
+			from = mail.Cursor{Bucket: bucket, Due: max(from.Due, f.never)}
 		}
-		f, err := d.ports.Spool.Fetch(ctx, mail.AreaDeferred, from, mail.Never, farDuePage)
+		list, err := d.ports.Spool.Fetch(ctx, mail.AreaDeferred, from, mail.Never, farDuePage)
 		if err != nil {
 			return at, false, err
 		}
-		for _, c := range f.Cursors {
-			if !intake.Marked(c.Due) || c.Due > horizon.Add(d.lifetime) {
+		from = list.Next
+		for _, c := range list.Cursors {
+			if c.Due == right { // put off together: all that waits for a day to end
+				from = mail.Cursor{Bucket: bucket, Due: right + 1}
+				continue
+			}
+			if d.putOffByWrongClock(ctx, c, f) {
 				return c, true, nil
 			}
+			right, from = c.Due, list.Next
 		}
-		if !f.More || page == farDuePages {
+		if !list.More || page == farDuePages {
 			return at, false, nil
 		}
-		from = f.Next
 	}
+}
+
+// putOffByWrongClock reports whether the clock was ahead when a message was deferred: its last attempt is yet to come, or no
+// configuration lets it wait for so long. One that cannot be read is left to the core.
+func (d *Driver) putOffByWrongClock(ctx context.Context, c mail.Cursor, f far) bool {
+	switch {
+	case c.Due > f.never:
+		return true
+	case intake.Marked(c.Due):
+		return false
+	}
+	e, _, _, err := d.ports.Spool.Open(ctx, c.ID, 0)
+	return err == nil && e.LastAttempt > f.now
 }

@@ -215,8 +215,8 @@ func (d *Driver) Run(ctx context.Context) error {
 		d.step(qmgr.Rules{Names: book.RuleNames()})
 	}
 	d.loadHosts(work, d.hosts.limit)
-	horizon := d.clock.now().Add(2*d.clock.longest + catchUpMost)
-	wg.Go(func() { d.retryFarDue(work, horizon) })
+	far := d.farFrom(d.clock.now())
+	wg.Go(func() { d.retryFarDue(work, far) })
 	d.own(ctx.Done())
 	d.logUnderway(slog.LevelInfo, "stopping")
 	stopDialing()

@@ -59,6 +59,39 @@ func TestClockWasAhead(t *testing.T) {
 	})
 }
 
+// Mail that waits until a day of a warm-up ends, or that was deferred before maximal_backoff_time was lowered, is due late, but the clock was
+// right. It is not tried at a start, unless there is also mail whose last attempt is yet to come.
+func TestFarDueByConfiguration(t *testing.T) {
+	for _, wrong := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, now := newWorld(), wallNow()
+			var tries atomic.Int32
+			w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+				tries.Add(1)
+				return all(d, mail.Deferred)
+			}
+			for id := range mail.QueueID(6000) { // more than are looked at one by one
+				w.waiting(1+id, now, now.Add(20*time.Hour), 1)
+				w.messages[1+id].envelope.LastAttempt = now.Add(-time.Minute)
+			}
+			for id := range mail.QueueID(300) {
+				w.waiting(7000+id, now, now.Add(20*time.Hour+time.Duration(id)*time.Second), 1)
+			}
+			if wrong {
+				w.waiting(8000, now, now.Add(30*time.Hour), 1)
+				w.messages[8000].envelope.LastAttempt = now.Add(29 * time.Hour)
+			}
+			_, stop := w.start(t, driver.Config{})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if tried := tries.Load() > 0; tried != wrong {
+				t.Errorf("mail is tried: %t; a clock was wrong: %t", tried, wrong)
+			}
+			stop()
+		})
+	}
+}
+
 // The program starts while the clock is years ahead, or after it has not run for years:
 // no mail expires within the hour that it takes to set a clock right.
 //

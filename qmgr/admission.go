@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"slices"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
@@ -85,12 +86,12 @@ func (q *Qmgr) openOne() bool {
 		for c, ok := q.admission.Take(s, q.room.Free()); ok; c, ok = q.admission.Take(s, q.room.Free()) {
 			var chosen orders.Indexes // nil: all
 			if c.Some {
-				chosen = q.orders.TakeChosen(c.ID)
+				chosen, c.Asked = q.orders.TakeChosen(c.ID)
 			}
 			if q.rests(c.ID) {
 				q.started++
 				m := q.open(c.ID, c.Origin)
-				m.chosen = chosen
+				m.chosen, m.asked = chosen, c.Asked
 				q.account(m, c.Account)
 				return true
 			}
@@ -151,20 +152,27 @@ func (q *Qmgr) found(ev Found) {
 	}
 }
 
-// rescueFuture looks at deferred mail whose due time no retry schedule can have
-// given: the clock was ahead when it was deferred. It is tried now. Where sources are
-// chosen, mail may wait for their next day.
+// rescueFuture looks at deferred mail if all of a bucket is due later than a retry schedule says: the clock may have been
+// ahead when it was deferred. What has evidence of that is tried now (putOffByWrongClock). The rest keeps its time,
+// which a longer maximal_backoff_time may have given. Where sources are chosen, mail may wait for their next day.
 func (q *Qmgr) rescueFuture(bucket mail.Bucket, due mail.Instant) {
-	latest := q.now.Add(max(q.cfg.Backoff.MinimalBackoffTime, q.cfg.Backoff.MaximalBackoffTime))
+	latest := q.now.Add(max(q.cfg.Backoff.MinimalBackoffTime, q.cfg.Backoff.MaximalBackoffTime, unsurePause))
 	if q.sources.HasPools() {
 		latest = max(latest, q.warmupDue())
 	}
 	if intake.Marked(due) { // a suspension may have given it, for as long as the message lives
 		latest = q.now.Add(longestRest(&q.cfg.Backoff) + time.Hour)
 	}
-	if due != mail.Never && due > latest && q.admission.MayFlushFrom(bucket) {
-		q.admission.FlushFrom(bucket, due, intake.Flush{Asked: q.now, Reset: q.conns.ResetRetries()})
+	if due != mail.Never && due > latest && q.admission.MayRescue(bucket) {
+		q.admission.Rescue(bucket, due)
 	}
+}
+
+// putOffByWrongClock reports whether the clock was ahead when a message was deferred: its last attempt is yet to come, or it is due
+// later than any configuration would have it wait. The latter is for what was released by such a clock, and not tried.
+func (q *Qmgr) putOffByWrongClock(e *mail.Envelope, place mail.Place) bool {
+	b := &q.cfg.Backoff
+	return e.LastAttempt > q.now || place.Due > q.now.Add(max(longestRest(b), b.MinimalBackoffTime, b.MaximalBackoffTime)+time.Hour)
 }
 
 // newMessage puts a message into core.
@@ -218,13 +226,30 @@ func (q *Qmgr) wanted(m *message, ev Opened) bool {
 		return ev.Place.Area == mail.AreaDeferred && ev.Place.Due <= q.now
 	case intake.FromFlush:
 		flush := q.admission.Flush()
-		return ev.Place.Area == mail.AreaDeferred && flush.Wants(ev.Envelope.LastAttempt, q.now)
+		switch {
+		case ev.Place.Area != mail.AreaDeferred:
+			return false
+		case flush.Since > 0 && q.doubtedLately(ev): // no operator has asked for it
+			return false
+		}
+		return flush.Wants(ev.Envelope.LastAttempt, q.now) || q.putOffByWrongClock(&ev.Envelope, ev.Place)
+	case intake.FromRetry:
+		if ev.Place.Area == mail.AreaDeferred && intake.Tried(m.asked, ev.Envelope.LastAttempt, q.now) {
+			return false
+		}
 	case intake.FromResume:
 		return ev.Place.Area == mail.AreaDeferred && (intake.Marked(ev.Place.Due) || ev.Place.Due <= q.now)
 	case intake.FromWarmup:
 		return ev.Place.Area == mail.AreaDeferred && (ev.Place.Due == q.warmupDue() || ev.Place.Due <= q.now)
 	}
 	return ev.Place.Area == mail.AreaDeferred || ev.Place.Area == mail.AreaIncoming
+}
+
+// doubtedLately reports whether a message was tried last so short a time ago that a host may be about to accept it, of
+// which it is unknown for some of the first recipients whether a host has it: since that attempt or an earlier one.
+func (q *Qmgr) doubtedLately(ev Opened) bool {
+	last := ev.Envelope.LastAttempt
+	return last <= q.now && q.now < last.Add(unsurePause) && slices.ContainsFunc(ev.Batch.Recipients, func(r mail.Recipient) bool { return len(r.Doubts.All()) > 0 })
 }
 
 // enter starts a message's round.

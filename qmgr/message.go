@@ -51,6 +51,7 @@ type stay struct {
 	returned bool           // it was parked until lookups had ended
 	letter   bool           // it is a report of ours, and counts in debts
 	reset    uint64         // for the hosts that it goes to, 0 for none
+	asked    mail.Instant   // intake.FromRetry: when an operator asked for it; 0: it is tried whenever that was
 	chosen   orders.Indexes // the recipients to be tried in this round; nil: all
 	attended int            // position in Qmgr.attended, from 1 on; 0 if it is not there
 }

@@ -47,6 +47,7 @@ func (q *Qmgr) orderOne(id mail.QueueID, o orders.Order, reason string) {
 			q.room.Leaves(m.from)
 			m.from = intake.FromRetry
 			q.room.Comes(m.from)
+			m.asked = q.now
 			m.reset, m.chosen = q.conns.ResetRetries(), nil
 		}
 		q.reviveFor(m)
@@ -85,7 +86,7 @@ func (q *Qmgr) orderResting(id mail.QueueID, o orders.Order, reason string) {
 		return
 	}
 	if o == orders.Retry {
-		q.admission.Retry(id)
+		q.admission.Retry(id, q.now)
 		return
 	}
 	q.orders.Begin(id, orders.Wish{})

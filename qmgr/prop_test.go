@@ -62,6 +62,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		DefaultTransport: qmgr.TransportConfig{ProcessLimit: 1 + c.r.IntN(6), RecipientLimit: 1 + c.r.IntN(4), RefillLimit: 1 + c.r.IntN(10),
 			SlotCost: 1 + c.r.IntN(4), SlotLoan: c.r.IntN(4) - 1, MinimumSlots: c.r.IntN(4) - 1, RecipientPool: 1 + c.r.IntN(50), ExtraRecipients: 1 + c.r.IntN(20)},
 	}
+	c.drawBackoff()
 	c.cfg.DefaultTransport.Window.Initial = 1 + c.r.IntN(3)
 	c.cfg.DefaultTransport.Window.Limit = 4
 	if c.r.Permille(200) {
@@ -93,6 +94,12 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	c.lookups()
 	c.w.Zones["d0.test"] = qmgrtest.Zone{Tiers: [][]mail.Host{{qmgrtest.HostAt("mx1.test", 1), {Name: "mx2.test", Addr: netip.MustParseAddrPort("[2001:db8::25]:25")}}}}
 	return c
+}
+
+// drawBackoff draws the longest wait: longer or shorter than what is due by another one, and shorter than the pause of a message
+// whose fate is unknown.
+func (c *chaos) drawBackoff() {
+	c.cfg.Backoff.MaximalBackoffTime = []time.Duration{20 * time.Second, 100 * time.Second, 100 * time.Second, 400 * time.Second}[c.r.IntN(4)]
 }
 
 // flows gives each message a flow, in half of the runs.
@@ -613,6 +620,9 @@ func (c *chaos) operate() {
 		if c.w.Flow != nil {
 			c.cfg.Shares = c.drawShares()
 		}
+		if c.r.Permille(300) {
+			c.drawBackoff()
+		}
 		if smtp := c.cfg.Transports["smtp"]; smtp.Agents == qmgr.AgentsConnections {
 			if c.r.Permille(300) {
 				c.cfg.Sources = c.drawSources()
@@ -695,8 +705,11 @@ func (c *chaos) step() {
 // held is released.
 func (c *chaos) settle() {
 	c.calm = true
+	c.cfg.Backoff.MaximalBackoffTime = 100 * time.Second // shorter waits would make too many attempts until mail expires
 	if c.crashes {
 		c.restart(1)
+	} else {
+		c.w.Step(qmgr.Configure{Config: c.cfg})
 	}
 	for len(c.late) > 0 {
 		c.hint()
@@ -743,7 +756,7 @@ func (c *chaos) held() []mail.QueueID {
 }
 
 // TestChaos: whatever happens in whatever order, every recipient is delivered,
-// refused, given up or dropped; nothing is tried again that was settled, nor after its deadline, which it does not outlive;
+// refused, given up or dropped; nothing is tried again that was settled, nor before its time without an order, nor after its deadline, which it does not outlive;
 // nothing is removed before its reports are made; and in the end the core is
 // empty.
 func TestChaos(t *testing.T) {

@@ -178,9 +178,6 @@ func (q *Qmgr) nextAttempt(m *message) mail.Instant {
 		cfg = &sooner
 	}
 	next := backoff.Next(cfg, m.env.Since(), q.now, &q.rng)
-	if m.unsure {
-		next = max(next, q.now.Add(unsurePause))
-	}
 	if m.suspension.Kept() && !m.unreported {
 		next = q.suspended.Due(&m.suspension, next, q.now)
 	}
@@ -190,6 +187,15 @@ func (q *Qmgr) nextAttempt(m *message) mail.Instant {
 // unsurePause is the shortest time after which a message is sent again of which it is unknown whether a host has it,
 // however short minimal_backoff_time is: the host may be about to accept it.
 const unsurePause = time.Minute
+
+// unsureUntil is when that time is over, with a mark if the message should have one.
+func (q *Qmgr) unsureUntil(m *message) mail.Instant {
+	until := q.now.Add(unsurePause)
+	if m.suspension.Kept() {
+		until = intake.MarkFrom(until)
+	}
+	return until
+}
 
 // expire gives up all recipients that are not settled.
 func (q *Qmgr) expire(m *message) {
@@ -201,6 +207,9 @@ func (q *Qmgr) expire(m *message) {
 
 // deferUntil puts a message off, but not beyond its deadline.
 func (q *Qmgr) deferUntil(m *message, due mail.Instant) {
+	if m.unsure { // whatever else it waits for
+		due = max(due, q.unsureUntil(m))
+	}
 	due = q.beforeDeadline(m, due)
 	m.become(stageClosing)
 	m.put = q.now
@@ -262,7 +271,8 @@ func (q *Qmgr) changed(c mail.Changed) {
 // ended by now, without having come upon it in the deferred area.
 func (q *Qmgr) leave(m *message) {
 	q.admission.Appeared(m.ID, m.place)
-	if f := q.admission.Flush(); m.place.Area == mail.AreaDeferred && m.put > 0 && m.put < f.Asked && m.put >= f.Since {
+	f := q.admission.Flush()
+	if m.place.Area == mail.AreaDeferred && m.put > 0 && m.put < f.Asked && m.put >= f.Since && !(m.unsure && f.Since > 0) {
 		m.again.Add(orders.Retry, "")
 	}
 	q.forget(m)

@@ -49,7 +49,7 @@ func retryOf(w *orders.Wish, c *intake.Candidate, chosen orders.Indexes) {
 
 // retrySome has some recipients of a message at rest tried as soon as there is room in core.
 func (q *Qmgr) retrySome(id mail.QueueID, some orders.Indexes) {
-	if !q.orders.Then(id, func(w *orders.Wish) { w.Choose(some) }) && !q.orders.Choose(id, some) {
+	if !q.orders.Then(id, func(w *orders.Wish) { w.Choose(some) }) && !q.orders.Choose(id, some, q.now) {
 		q.admission.RetrySome(id)
 	}
 }

@@ -24,6 +24,7 @@ import (
 type Account struct {
 	bucket   mail.Bucket
 	inCore   int
+	rescued  bool      // Rescue was for it
 	path     fair.Path // in the order of buckets
 	searches [scans]*search
 }

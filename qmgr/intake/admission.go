@@ -56,10 +56,10 @@ type Admission struct {
 	// is announced.
 	named    mail.QueueID
 	flush    Flush
-	rescuing bool // flush was begun by FlushFrom
+	rescuing bool // ScanFlush was begun last by Rescue
 }
 
-// A Flush is what ScanFlush was begun for. The zero Flush is none.
+// A Flush is what ScanFlush was begun for by FlushAll. The zero Flush is none.
 type Flush struct {
 	Asked mail.Instant // when; what was tried then or later is not tried again
 	Since mail.Instant // nor is what was tried last before this; 0: all else is
@@ -182,10 +182,10 @@ func (a *Admission) Announced(id mail.QueueID, bucket mail.Bucket, free int) boo
 // Name notes that an operator has given an order about a message that is not in core.
 func (a *Admission) Name(id mail.QueueID) { a.named = max(a.named, id) }
 
-// Retry has a message at rest come into core before all that is found.
-func (a *Admission) Retry(id mail.QueueID) {
+// Retry has a message at rest come into core before all that is found. An operator has asked for it now.
+func (a *Admission) Retry(id mail.QueueID, now mail.Instant) {
 	s := &a.scans[ScanFlush]
-	s.named = append(s.named, id)
+	s.named = append(s.named, named{id, now})
 }
 
 // RetrySome is Retry for some recipients of a message. These messages come behind those of Retry.
@@ -212,9 +212,13 @@ func (a *Admission) FlushAll(f Flush) {
 	sc.surveyed, sc.survey = 0, nil
 }
 
-// MayFlushFrom reports whether ScanFlush may begin in one bucket: not while it is Looking
-// there, or because of FlushAll.
-func (a *Admission) MayFlushFrom(bucket mail.Bucket) bool {
+// MayRescue reports whether ScanFlush may begin in one bucket for mail that a wrong clock has put off: once, since the clock of a
+// core never goes back, so that such mail was put off before; and not while the scan is Looking there, or because of FlushAll,
+// which finds such mail, too.
+func (a *Admission) MayRescue(bucket mail.Bucket) bool {
+	if a.Account(bucket).rescued {
+		return false
+	}
 	if !a.Looking(ScanFlush) {
 		return true
 	}
@@ -222,14 +226,14 @@ func (a *Admission) MayFlushFrom(bucket mail.Bucket) bool {
 	return a.rescuing && (s == nil || !s.more && !s.fetching)
 }
 
-// FlushFrom begins ScanFlush in one bucket, at a due time, where it may (MayFlushFrom).
-// What it has found and was not taken stays, and is judged by f.
-func (a *Admission) FlushFrom(bucket mail.Bucket, due mail.Instant, f Flush) {
-	assert.That(a.MayFlushFrom(bucket), "a scan of bucket %v from %v takes the place of another", bucket, due)
+// Rescue begins ScanFlush in one bucket, at a due time, where it may (MayRescue). What it has found and was not taken
+// stays. Flush is as before: whether a message is wanted that was not put off by a wrong clock does not depend on this.
+func (a *Admission) Rescue(bucket mail.Bucket, due mail.Instant) {
+	assert.That(a.MayRescue(bucket), "a scan of bucket %v from %v takes the place of another", bucket, due)
 	sc := &a.scans[ScanFlush]
 	acc := a.Account(bucket)
 	s := acc.searches[ScanFlush]
-	a.flush, a.rescuing = f, true
+	acc.rescued, a.rescuing = true, true
 	if s == nil {
 		s = sc.newSearch(acc, mail.Cursor{})
 	}
@@ -297,7 +301,7 @@ func (a *Admission) BeginResume(now mail.Instant) {
 	}
 }
 
-// Flush returns what ScanFlush was begun for last.
+// Flush returns what FlushAll has begun ScanFlush for last.
 func (a *Admission) Flush() Flush { return a.flush }
 
 // Due reports whether something that a Timed scan has not found is due.
@@ -342,17 +346,22 @@ func (a *Admission) Turn() Scan {
 // A Candidate is a message that may come into core.
 type Candidate struct {
 	ID      mail.QueueID
-	Origin  Origin   // how it will have come
-	Account *Account // of its bucket; nil if only the spool knows that
-	Some    bool     // RetrySome has named it
+	Origin  Origin       // how it will have come
+	Account *Account     // of its bucket; nil if only the spool knows that
+	Some    bool         // RetrySome has named it
+	Asked   mail.Instant // when Retry has named it; 0: it has not, or only some of its recipients
 }
+
+// Tried reports whether a message was tried last after an operator had asked for it, because a scan found it while it waited for
+// room: the order is carried out. A last attempt in the future shows that the clock was wrong then.
+func Tried(asked, last, now mail.Instant) bool { return asked > 0 && last > asked && last <= now }
 
 // Take returns the next message that a scan has found, or that Retry has named; false if
 // there is none that has room. Free is for how many messages there is room in core.
 func (a *Admission) Take(s Scan, free int) (c Candidate, ok bool) {
 	sc := &a.scans[s]
 	if len(sc.named) > 0 {
-		c = Candidate{ID: sc.named[0], Origin: FromRetry}
+		c = Candidate{ID: sc.named[0].id, Origin: FromRetry, Asked: sc.named[0].asked}
 		sc.named = sc.named[1:]
 		return c, true
 	}

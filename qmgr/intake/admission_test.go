@@ -18,7 +18,7 @@ import (
 // and removed; operators name messages and have everything tried. It is of one bucket, of a few,
 // or of more than one survey names. Nothing is taken by a hint that was overtaken. The invariant of doc.go holds after every step.
 func TestEverythingAtRestIsTaken(t *testing.T) {
-	worlds := 10 * uint64(golden.Runs(1))
+	worlds := 10 * uint64(golden.Runs(3))
 	seen := make(map[string]int)
 	for seed := range worlds {
 		w := newSpoolWorld(t, seed)
@@ -38,7 +38,7 @@ func TestEverythingAtRestIsTaken(t *testing.T) {
 			seen[what] += n
 		}
 	}
-	for _, what := range []string{"announced", "overtaken", "named", "missed", "found gone", "unwanted", "from incoming", "from deferred", "from flush", "from retry", "lapsed", "survey"} {
+	for _, what := range []string{"announced", "overtaken", "named", "missed", "found gone", "unwanted", "from incoming", "from deferred", "from flush", "from retry", "lapsed", "rescue", "survey"} {
 		if seen[what] < int(worlds)/5 {
 			t.Errorf("%q was seen %d times only", what, seen[what])
 		}
@@ -49,8 +49,10 @@ func TestEverythingAtRestIsTaken(t *testing.T) {
 }
 
 // What an operator has tried are all messages that rest in the deferred area at that
-// moment, due or not; or those from a due time on.
+// moment, due or not. Those that a wrong clock has put off are found from a due time on, once in each bucket; others keep
+// their time.
 func TestFlushFindsAllThatIsDeferred(t *testing.T) {
+	rescues := 0
 	for seed := range 5 * uint64(golden.Runs(2)) {
 		w := newSpoolWorld(t, seed)
 		for range 100 {
@@ -60,27 +62,42 @@ func TestFlushFindsAllThatIsDeferred(t *testing.T) {
 		w.drain()
 		for i := range mail.QueueID(10) {
 			id, due := 1000+i, w.now.Add(time.Duration(1+w.rng.IntN(50)))
-			w.spool[id], w.tried[id] = mail.Place{Area: mail.AreaDeferred, Due: due, Bucket: w.bucket(id)}, 1
+			w.spool[id], w.tried[id] = mail.Place{Area: mail.AreaDeferred, Due: due, Bucket: w.bucket(id)}, w.now.Add(time.Duration(w.rng.IntN(2)))
 			w.a.Appeared(id, w.spool[id])
 		}
 		w.drain()
 		from := mail.Instant(0)
+		rescued := make(map[mail.Bucket]bool)
 		if seed%2 == 0 {
 			from = w.now.Add(25)
 			for b := range w.number {
-				if w.a.MayFlushFrom(mail.Bucket(b)) {
-					w.a.FlushFrom(mail.Bucket(b), from, Flush{Asked: w.now})
+				if w.a.MayRescue(mail.Bucket(b)) {
+					w.a.Rescue(mail.Bucket(b), from)
+					rescued[mail.Bucket(b)] = true
 				}
 			}
 		} else {
-			w.a.FlushAll(Flush{Asked: w.now})
+			w.a.FlushAll(Flush{Asked: w.now.Add(1)})
 		}
 		w.drain()
 		for id, p := range w.spool {
-			if p.Area == mail.AreaDeferred && p.Due >= from && w.tried[id] < w.now {
+			if p.Area == mail.AreaDeferred && p.Due >= from && (seed%2 == 1 || rescued[p.Bucket] && w.tried[id] > w.now) {
 				t.Fatalf("seed %d: message %d due %d still rests after a scan from %d", seed, id, p.Due, from)
 			}
 		}
+		for i := range mail.QueueID(10) {
+			if _, rests := w.spool[1000+i]; !rests && seed%2 == 0 && w.tried[1000+i] <= w.now {
+				t.Fatalf("seed %d: message %d, which the right clock has put off, does not keep its time", seed, 1000+i)
+			}
+		}
+		for b := range rescued {
+			if rescues++; w.a.MayRescue(b) {
+				t.Fatalf("seed %d: bucket %d may be searched for what a wrong clock has put off again and again", seed, b)
+			}
+		}
+	}
+	if rescues == 0 {
+		t.Error("nothing was searched for what a wrong clock had put off")
 	}
 }
 
@@ -280,8 +297,9 @@ func (w *spoolWorld) step() {
 		w.order(mail.QueueID(1 + w.rng.IntN(int(w.last)+2)))
 	case n == 12 && w.rng.IntN(3) == 0:
 		w.a.FlushAll(Flush{Asked: w.now, Since: mail.Instant(w.rng.IntN(2) * 1000)})
-	case n == 12 && w.a.MayFlushFrom(w.bucket(w.last)):
-		w.a.FlushFrom(w.bucket(w.last), w.now.Add(time.Duration(w.rng.IntN(30))), Flush{Asked: w.now})
+	case n == 12 && w.a.MayRescue(w.bucket(w.last)):
+		w.a.Rescue(w.bucket(w.last), w.now.Add(time.Duration(w.rng.IntN(30))))
+		w.seen["rescue"]++
 	case n == 13 && w.rng.IntN(20) == 0:
 		w.a.EndWarmup()
 	case n < 15 && w.a.MayBeginWarmup():
@@ -345,7 +363,7 @@ func (w *spoolWorld) order(id mail.QueueID) {
 	w.a.Name(id)
 	w.seen["named"]++
 	if w.rng.IntN(2) == 0 {
-		w.a.Retry(id)
+		w.a.Retry(id, w.now)
 		return
 	}
 	w.moving[id] = true
@@ -672,8 +690,8 @@ func TestNamedMailIsFirst(t *testing.T) {
 	a.FlushAll(Flush{Asked: 5})
 	a.Fetch(ScanFlush)
 	a.Found(ScanFlush, mail.Found{Cursors: []mail.Cursor{{Due: 7, ID: 1}, {Due: 7, ID: 2}}, Next: mail.Cursor{Due: 7, ID: 3}})
-	a.Retry(8)
-	a.Retry(9)
+	a.Retry(8, 1)
+	a.Retry(9, 1)
 	if a.Named() != 2 {
 		t.Errorf("%d named messages wait", a.Named())
 	}
@@ -731,7 +749,7 @@ func TestStatesOfAScan(t *testing.T) {
 	if _, _, ok := a.Fetch(ScanFlush); ok {
 		t.Error("two fetches of a scan are under way")
 	}
-	mustPanic(t, "a scan takes the place of one that is fetching", func() { a.FlushFrom(0, 1, Flush{}) })
+	mustPanic(t, "a scan takes the place of one that is fetching", func() { a.Rescue(0, 1) })
 	a.Found(ScanFlush, mail.Found{Cursors: []mail.Cursor{{ID: 1}}, Next: mail.Cursor{ID: 2}, More: true})
 	want("found, and more", ScanFlush, [4]bool{true, true, true, false})
 	if _, _, ok := a.Fetch(ScanFlush); ok {
@@ -744,7 +762,7 @@ func TestStatesOfAScan(t *testing.T) {
 	want("found all", ScanFlush, [4]bool{true, false, true, false})
 	a.Take(ScanFlush, 9)
 	want("taken", ScanFlush, [4]bool{false, false, false, true})
-	a.Retry(9)
+	a.Retry(9, 1)
 	want("named", ScanFlush, [4]bool{false, false, false, false})
 	a.Take(ScanFlush, 9)
 	if a.Found(ScanFlush, mail.Found{}) {

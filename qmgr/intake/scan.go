@@ -32,9 +32,15 @@ type scan struct {
 	ready   fair.Order                     // searches that have found something
 	blocked minheap.Heap[search, byInCore] // those of them whose bucket had its part of the core when it was their turn
 
-	named []mail.QueueID // ScanFlush: by Retry, and not taken
+	named []named        // ScanFlush: by Retry, and not taken
 	some  []mail.QueueID // likewise, by RetrySome
 	only  mail.Instant   // ScanWarmup: it is for what is due then, and nothing else; 0: it has ended
+}
+
+// named is a message that an operator has named.
+type named struct {
+	id    mail.QueueID
+	asked mail.Instant
 }
 
 // progress counts what the searches of a scan are doing.

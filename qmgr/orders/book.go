@@ -11,13 +11,19 @@ import (
 // A Book has the changes of messages at rest that are under way because of orders, and what happens next. It belongs to one
 // goroutine.
 type Book struct {
-	moving map[mail.QueueID]Wish    // what is wished after each change
-	chosen map[mail.QueueID]Indexes // recipients of named messages that will be tried
-	wishes []pending                // for messages that have come to rest
+	moving map[mail.QueueID]Wish   // what is wished after each change
+	chosen map[mail.QueueID]choice // recipients of named messages that will be tried
+	wishes []pending               // for messages that have come to rest
 
 	lapsing int          // removals of held mail that are being made durable
 	begun   bool         // LookHeld was asked
 	first   mail.Instant // begun: when to look for held mail first; Never if that was done
+}
+
+// A choice is some recipients of a message.
+type choice struct {
+	some  Indexes
+	asked mail.Instant // when the last of them were chosen
 }
 
 // A pending wish will be carried out before the Step goes on.
@@ -37,7 +43,7 @@ const (
 
 // New returns a book without orders.
 func New() *Book {
-	return &Book{moving: make(map[mail.QueueID]Wish), chosen: make(map[mail.QueueID]Indexes)}
+	return &Book{moving: make(map[mail.QueueID]Wish), chosen: make(map[mail.QueueID]choice)}
 }
 
 // Idle reports whether no change is under way.
@@ -117,18 +123,18 @@ func (b *Book) Next() (id mail.QueueID, w Wish) {
 }
 
 // Choose has some recipients of a message tried when it is opened, and reports whether it was named for that before.
-func (b *Book) Choose(id mail.QueueID, some Indexes) (named bool) {
+func (b *Book) Choose(id mail.QueueID, some Indexes, now mail.Instant) (named bool) {
 	before, named := b.chosen[id]
-	b.chosen[id] = before.With(some)
+	b.chosen[id] = choice{before.some.With(some), now}
 	return named
 }
 
-// TakeChosen returns the chosen recipients of a message that is opened.
-func (b *Book) TakeChosen(id mail.QueueID) Indexes {
-	some := b.chosen[id]
-	assert.That(len(some) > 0, "no recipients of %v are chosen", id)
+// TakeChosen returns the chosen recipients of a message that is opened, and when the last of them were chosen.
+func (b *Book) TakeChosen(id mail.QueueID) (some Indexes, asked mail.Instant) {
+	c := b.chosen[id]
+	assert.That(len(c.some) > 0, "no recipients of %v are chosen", id)
 	delete(b.chosen, id)
-	return some
+	return c.some, c.asked
 }
 
 // LookHeld reports whether held mail whose time is over must be searched for: it is due, as far as is known, or
@@ -164,7 +170,7 @@ func (b *Book) Check(named int) {
 	}
 	assert.That(lapsing == b.lapsing && lapsing <= lapsingMost, "%d removals of held mail are under way, counted %d", lapsing, b.lapsing)
 	assert.That(named == len(b.chosen), "recipients of %d messages are chosen, and %d are named", len(b.chosen), named)
-	for id, some := range b.chosen { //archtest:anyorder assertions
-		assert.That(len(some) > 0 && slices.IsSorted(some), "the recipients %v of %v are chosen", some, id)
+	for id, c := range b.chosen { //archtest:anyorder assertions
+		assert.That(len(c.some) > 0 && slices.IsSorted(c.some), "the recipients %v of %v are chosen", c.some, id)
 	}
 }

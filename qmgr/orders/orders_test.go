@@ -73,7 +73,8 @@ func TestChosen(t *testing.T) {
 	if b.Wishes() != 1 {
 		t.Error("recipients are not tried")
 	}
-	if b.Choose(1, w.Chosen) || !b.Choose(1, Indexes{7}) || !slices.Equal(b.TakeChosen(1), []uint32{1, 2, 3, 7}) {
+	first, again := b.Choose(1, w.Chosen, now), b.Choose(1, Indexes{7}, now.Add(time.Second))
+	if some, asked := b.TakeChosen(1); first || !again || !slices.Equal(some, []uint32{1, 2, 3, 7}) || asked != now.Add(time.Second) {
 		t.Error("what is named is mixed up")
 	}
 }

@@ -147,6 +147,10 @@ func (s *script) arrive(tb testing.TB, l *golden.Line) {
 	default:
 		tb.Fatalf("%s: tls= is required or optional", l.Pos)
 	}
+	if _, given := l.Option("due"); given {
+		m.Place = m.in(mail.AreaDeferred, started.Add(l.Duration(tb, "due", 0)))
+		m.Envelope.Attempts, m.Envelope.LastAttempt = 1, started.Add(l.Duration(tb, "tried", 0))
+	}
 	s.names[name], s.text[m.Envelope.ID] = m.Envelope.ID, name
 	s.known = append(s.known, name)
 	if l.Name == "arrive" {

@@ -34,7 +34,8 @@ import (
 //	found NEXTHOP…              end lookups
 //	verify NUMBER NEXTHOP client=ADDRESS [to=RECIPIENT] [routed] [site=S] [transport=T] [credential=C]
 //	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N] [keep=TIME] [tls=required|optional] [verp=DELIMITERS]
-//	            [return-by=TIME] [notify-by=TIME] [avoids=HOST,HOST]
+//	            [return-by=TIME] [notify-by=TIME] [avoids=HOST,HOST] [due=TIME [tried=TIME]]
+//	            due: it was deferred until then, by an attempt at another instant, before the core started
 //	store NAME …                like arrive, but the core is not notified
 //	late NAME                   the core is notified of a stored message, in the state it had then
 //	                            LIST: addresses; 3*a.test: three recipients there; 3*distinct: each elsewhere

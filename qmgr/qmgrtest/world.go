@@ -74,6 +74,8 @@ type World struct {
 	// which takes linear time; 0 checks after every Step.
 	CheckEvery int
 	steps      int
+	resumed    int  // the Step in which suspensions may have ended by an order or a reload; 0: none
+	recovers   bool // what could not be tried for lack of an address may be tried before its time
 	// Log, if not nil, is called with every event and action, as a line of a trace
 	// in Format.
 	Log    func(line string)
@@ -92,6 +94,7 @@ type Message struct {
 	Dropped    bool
 	Place      mail.Place
 	busy       int
+	trials     trials
 }
 
 // Unsettled returns the number of recipients that still need an attempt.
@@ -105,6 +108,9 @@ func (m *Message) Unsettled() int {
 	return n
 }
 
+// started is when a world begins.
+const started = mail.Instant(1000e9)
+
 // New returns a world at the instant 1000 s with an empty spool; the core has
 // taken its first Step.
 func New(cfg qmgr.Config, seed uint64) (*World, error) {
@@ -112,7 +118,7 @@ func New(cfg qmgr.Config, seed uint64) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &World{Core: core, Now: mail.Instant(0).Add(1000e9),
+	w := &World{Core: core, Now: started, recovers: len(cfg.Sources.Sources) > 0,
 		Messages: make(map[mail.QueueID]*Message), Gone: make(map[mail.QueueID]*Message),
 		Routes: make(map[string]mail.Route), Lookups: make(map[string]mail.Route), Credentials: make(map[mail.Address]string), Trouble: make(map[mail.QueueID]qmgr.Trouble), ReportTrouble: make(map[mail.QueueID]qmgr.Trouble),
 		Conns: make(map[qmgr.ConnID]*Connection), Zones: make(map[string]Zone), Verifying: make(map[qmgr.VerificationID]bool), saved: make(map[string][]byte), Suspended: make(map[Suspended]mail.Instant)}
@@ -132,8 +138,9 @@ func (w *World) Restart(cfg qmgr.Config, seed uint64) error {
 	clear(w.Conns)
 	clear(w.Verifying)
 	for _, m := range w.Messages {
-		m.busy = 0
+		m.busy, m.trials.unsure = 0, nil
 	}
+	w.recovers = w.recovers || len(cfg.Sources.Sources) > 0
 	w.learn()
 	w.Step(qmgr.Wake{})
 	first := mail.Never
@@ -158,6 +165,7 @@ func (w *World) Step(ev qmgr.Event) {
 	if w.Log != nil {
 		w.Log(string(w.Format.AppendEvent(nil, w.Now, ev)))
 	}
+	w.noteOrders(ev)
 	w.Actions = slices.Clone(w.Core.Step(w.Now, ev))
 	if w.Stepped != nil {
 		w.Stepped(ev, w.Actions)
@@ -181,6 +189,8 @@ func (w *World) Step(ev qmgr.Event) {
 			w.checkSuspended(&a.Delivery)
 		case qmgr.Send:
 			w.checkSuspended(&a.Delivery)
+		case qmgr.Change:
+			w.notePut(&a.Change)
 		}
 		if !w.connecting(a) {
 			w.Outstanding = append(w.Outstanding, a)
@@ -237,6 +247,7 @@ func (w *World) checkDeliver(a qmgr.Deliver) {
 	if m.Envelope.By.Returns(w.Now) {
 		w.violate("delivery of %v, whose deadline was %v", a.Delivery.Envelope.ID, m.Envelope.By.At)
 	}
+	w.checkDue(m, &a.Delivery)
 	for _, r := range a.Delivery.Recipients {
 		if m.Results[r.Index].Settled() {
 			w.violate("recipient %d of %v is tried again although it is settled", r.Index, m.Envelope.ID)
@@ -818,6 +829,9 @@ func (w *World) Deliver(a qmgr.Deliver, how Ending, more ...Ending) {
 		}
 		if o.Unknown && !a.Delivery.Callout && w.from.IsValid() {
 			o.Doubts = rcpt.Doubts.With(w.from)
+		}
+		if o.Unknown && m != nil {
+			m.noteUnsure(rcpt.Index, w.Now)
 		}
 		r.Outcomes = append(r.Outcomes, o)
 		if !o.Reply.IsZero() {
