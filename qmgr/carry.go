@@ -109,9 +109,13 @@ func (q *Qmgr) putBack(id EntryID, e *sched.Entry, untried []mail.Recipient) {
 	}
 	back := e.PutBack(untried)
 	q.hold(m, len(untried))
-	switch d := queueOf(e.Destination()); {
-	case id <= q.rerouted.entry && d.hasRoute():
-		q.routeAgain(m)
+	d := queueOf(e.Destination())
+	if id <= q.rerouted.entry && d.hasRoute() {
+		if q.routeAgain(m); !m.outdated {
+			return
+		}
+	}
+	switch { // or, until it can be routed again, as other mail
 	case q.putOffSuspended(back):
 	case d.dead() && d.source != nil:
 		q.bindEntryAnew(back)
