@@ -275,7 +275,7 @@ func withDoubts(all []ExplainedDoubt, r *mail.RecipientOutcome) []ExplainedDoubt
 		x := ExplainedDoubt{Doubtful: Doubtful{Host: one.Host.String(), Times: int(one.Times)}, Recipient: string(r.Recipient.Address)}
 		x.Next = fmt.Sprintf("after %d such attempts, other hosts of the destination come first for this message", mail.DoubtsEnough)
 		if one.Times >= mail.DoubtsEnough {
-			x.Next = "other hosts of the destination come first for this message, those of worse preference and fallback_relay too; it goes to this one if none of them can be reached"
+			x.Next = "other hosts of the destination come first for this message, those of worse preference and fallback_relay too, as far as the limits of the destination allow that; it goes to this one if none of them can be reached"
 		}
 		i := slices.IndexFunc(all, func(known ExplainedDoubt) bool { return known.Host == x.Host })
 		switch {

@@ -105,6 +105,9 @@ func TestMailThatAvoidsHostsAtARateLimit(t *testing.T) {
 	if r := place.WaitReason; r.Kind != qmgr.WaitDestinationRate || r.Rate != hourly || r.Until <= o.Now || r.Until > o.Now.Add(hourly.Per+hourly.Per/8) {
 		t.Errorf("the reason is %+v", r)
 	}
+	if paced := o.Core.Paced("smtp", "a.test"); !slices.Equal(paced, []bool{true, true}) {
+		t.Errorf("whether starts of main queue and detour are limited by time: %v", paced)
+	}
 	if d, _ := o.Core.Destination("smtp", "a.test", 9); len(d.Rate) != 1 || d.Rate[0].Used != 1 {
 		t.Errorf("of the rate, what is used is %+v", d.Rate)
 	}

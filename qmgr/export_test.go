@@ -76,3 +76,11 @@ func (q *Qmgr) Current(name string) bool {
 	t := q.transports[name]
 	return t != nil && (&sched.Probe{Lane: &t.First().Lane}).Current()
 }
+
+// Paced returns of each queue of a name whether flows take turns there because starts are limited by time.
+func (q *Qmgr) Paced(transport, name string) (all []bool) {
+	for d := range q.transports[transport].queues.Named(name) {
+		all = append(all, d.Paced())
+	}
+	return all
+}

@@ -85,6 +85,7 @@ func (q *Qmgr) shapeDetour(d *queue) {
 	own := *d.main.limits
 	own.window.Initial, own.window.Limit, own.rate, own.dials = 1, 1, rate.Limits{}, rate.Limits{}
 	d.limits = &own
+	d.rate.Configure(own.rate, q.now)
 	d.site.Configure(own.rateDelay > 0, own.dials, q.now)
 }
 

@@ -75,14 +75,11 @@ func (q *Qmgr) siteWaitReason(d *queue) WaitReason {
 	case !d.Runs():
 		return WaitReason{Kind: WaitTurn}
 	}
-	w, size, limit := q.conns.Waits(d.site, q.now), d.window.Size(), d.limits.window.Limit
-	switch {
-	case w.Why == conns.WaitWindow && d.main != nil:
+	w := q.conns.Waits(d.site, q.now)
+	if w.Why == conns.WaitWindow && d.main != nil {
 		return WaitReason{Kind: WaitDetour} // the connection that there is for such mail is in use, or one of other mail has to end first
-	case d.mostConnections() < size: // what is missing is used by mail that avoids hosts
-		size = limit
 	}
-	return views.FromSite(w, size, limit, d.site.View().Connecting > 0)
+	return views.FromSite(w, d.window.Size(), d.limits.window.Limit, d.site.View().Connecting > 0)
 }
 
 // sourced completes a wait reason with the destination of the configuration from
