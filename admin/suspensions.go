@@ -337,11 +337,8 @@ func ofDestination(list []qmgr.SuspensionView, d *Destination) *Suspension {
 		switch v.Scope {
 		case measure.Transport:
 			value = d.Transport
-		case measure.Site:
+		case measure.Site, measure.Domain:
 			value = d.Nexthop
-		case measure.Domain:
-			value = d.Nexthop
-			return v.Value == value || d.Source != "" && v.Value == value+" from "+d.Source
 		case measure.Destination:
 			value = d.Transport + ":" + d.Nexthop
 			return v.Value == value || d.Source != "" && v.Value == value+" from "+d.Source

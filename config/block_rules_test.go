@@ -15,12 +15,12 @@ func TestBlockRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(c.EveryReplyRule()); n != 4 {
+	if n := len(c.EveryReplyRule()); n != 5 {
 		t.Errorf("%d rules apply by default, want those for blocks", n)
 	}
 	for n, want := range []int{1, 1, 2} {
 		c.Tenants = make([]Tenant, n)
-		if got := c.EveryReplyRule()[2].Tenants; got != want {
+		if got := c.EveryReplyRule()[3].Tenants; got != want {
 			t.Errorf("with %d tenants, mail of %d has to be refused, want %d", n, got, want)
 		}
 	}
@@ -29,7 +29,7 @@ func TestBlockRules(t *testing.T) {
 		t.Errorf("%d rules without those for blocks", n)
 	}
 	c.BlockReplyRules, c.ShippedReplyRules = true, true
-	if all := c.EveryReplyRule(); len(all) <= 4 || all[len(all)-4].Name != "blocked-sender" {
+	if all := c.EveryReplyRule(); len(all) <= 5 || all[len(all)-5].Name != "blocked-sender" {
 		t.Errorf("those for blocks are not the last of %d rules", len(all))
 	}
 	book, err := c.Replies()
@@ -49,6 +49,7 @@ func TestBlockRules(t *testing.T) {
 		{mail.StageRcpt, "550 5.7.1 <ph.test>: Helo command rejected: Host not found", "mx.a.example", "blocked-address"},
 		{mail.StageMail, "550 5.7.606 Access denied, banned sending IP [192.0.2.1]", "a.mail.protection.outlook.com", "blocked-address"},
 		{mail.StageMail, "550 5.7.1 Your IP address is on our blacklist", "mx.a.example", "blocked-address"},
+		{mail.StageMail, "550 5.7.25 192.0.2.1 does not have a PTR record", "mx.a.example", "blocked-address"},
 		{mail.StageData, "554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using zen.spamhaus.org", "mx.a.example", "blocked-address"},
 		// Not clear which of the two.
 		{mail.StageMail, "550 5.7.1 rejected by policy", "mx.a.example", "blocked-everything"},
@@ -64,6 +65,9 @@ func TestBlockRules(t *testing.T) {
 		{mail.StageMail, "550 5.7.1 Mail from bad.example is not allowed from your server (SPF policy)", "mx.a.example", "blocked-sender-spf"},
 		{mail.StageRcpt, "550 5.7.1 rejected per SPF: your server", "mx.a.example", "blocked-sender"},
 		{mail.StageMail, "550 5.7.1 not permitted from client IP (SPF -all)", "mx.a.example", "blocked-sender-spf"},
+		{mail.StageMail, "550 5.7.23 your IP 192.0.2.1 is not allowed to use domain x.test", "mx.a.example", "blocked-sender-code"},
+		// What a sender chooses.
+		{mail.StageRcpt, "554 5.7.1 <client host@p.test>: Recipient address rejected: Access denied", "mx.a.example", ""},
 		// Something else, or in time.
 		{mail.StageRcpt, "550 5.7.1 rejected by policy", "mx.a.example", ""},
 		{mail.StageRcpt, "550 5.1.1 no such user at this IP address", "mx.a.example", ""},

@@ -141,7 +141,7 @@ func allReplyRuleParameters() []parameter[ReplyRule] {
 			"The number of recipients who must have been refused, among the replies in \"times\". A reply before RCPT counts for all, and the extension of an address (user+extension) does not matter. With this parameter, sender_domains, recipient_domains or tenants above 1, each message counts once.",
 			"Raise it if a reply may be about the recipient as well as about your address."),
 		define("recipient_domains", integer(limit[int]{min: 1, max: 16}), func(r *ReplyRule) *int { return &r.RecipientDomains }, 1,
-			"The number of recipients' domains whose mail must have been refused for the destination to be suspended, if the replies are about recipients. Replies about recipients of one domain suspend the mail to that domain only, as soon as the other conditions are met. Replies before RCPT suspend the destination without regard to domains.",
+			"The number of recipients' domains whose mail must have been refused for the destination to be suspended, if the replies are about recipients. Replies about recipients of one domain suspend the destination's mail to that domain only, as soon as the other conditions are met. Replies before RCPT suspend the destination without regard to domains.",
 			"Raise it if receivers have customers with rules of their own: then one of them cannot stop your mail for the others."),
 		define("result", words(word[replies.Result]{"as-replied", replies.ResultKept}, word[replies.Result]{"permanent", replies.ResultPermanent}, word[replies.Result]{"temporary", replies.ResultTemporary}),
 			func(r *ReplyRule) *replies.Result { return &r.Result }, replies.ResultKept,

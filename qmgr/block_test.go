@@ -133,10 +133,10 @@ func TestDomainSuspendedOnce(t *testing.T) {
 	one := &mail.Measure{Rule: "blocked", Reply: saidBlocked, Times: 1, Domains: 3, Refused: mail.Refused{Domain: "a.test"}, Suspend: time.Hour}
 	first, second := m.arrive(), m.arrive()
 	m.answer(first, one)
-	was := m.q.Suspension(measure.Domain, "a.test")
+	was := m.q.Suspension(measure.Destination, "smtp:a.test to a.test")
 	m.later(time.Minute)
 	m.answer(second, one)
-	if now := m.q.Suspension(measure.Domain, "a.test"); was.Until == 0 || now != was || m.noted(qmgr.NoteSuspended) || m.suspended() {
+	if now := m.q.Suspension(measure.Destination, "smtp:a.test to a.test"); was.Until == 0 || now != was || m.noted(qmgr.NoteSuspended) || m.suspended() {
 		t.Errorf("suspended: %+v, then %+v", was, now)
 	}
 	if n := m.q.View(0).Counts.RuleSuspensions; n != 1 {

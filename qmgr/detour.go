@@ -50,7 +50,7 @@ func (q *Qmgr) detourFor(d *queue, r *mail.Recipient) *queue {
 		return d
 	}
 	hosts := r.Doubts.Avoided()
-	if len(hosts) == 0 || d.site.Known() && !splits(d.site.Set().Tiers, hosts) {
+	if len(hosts) == 0 || d.site.Known() && !(splits(d.site.Set().Tiers, hosts) && (d.reset != 0 || q.othersWork(d, hosts))) { // after a reset, all are tried
 		return d
 	}
 	return q.detour(d, hosts)
@@ -75,6 +75,12 @@ func splits(tiers [][]mail.Host, avoided []netip.AddrPort) bool {
 		}
 	}
 	return some && others
+}
+
+// othersWork reports whether a main queue has a host that is not avoided and may be tried now. Otherwise a detour would send to
+// those that are avoided, over one connection.
+func (q *Qmgr) othersWork(main *queue, avoided []netip.AddrPort) bool {
+	return q.conns.Usable(main.site, func(h mail.Host) bool { return !slices.Contains(avoided, h.Addr) }, q.now)
 }
 
 // detour returns the detour of a queue for mail that avoids hosts, and makes it if need be.

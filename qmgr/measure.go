@@ -18,7 +18,7 @@ import (
 // and Learned brings back. A queue has a copy of what the table has of it, which keep and
 // recall make the same.
 //
-// A rule may also suspend a destination or a domain, as an operator can (package suspend): its mail is
+// A rule may also suspend a destination or its mail to a domain, as an operator can (package suspend): it is
 // put off without an attempt, an operator sees what is suspended and why, and can resume it. That is
 // an order in the table of orders. It ends with its rule, as all measures do.
 

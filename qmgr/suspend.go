@@ -177,14 +177,17 @@ func (q *Qmgr) tellRuleSuspension(n suspend.Notice, of Refusers) {
 
 // suspendedBy reports whether the mail that a reply refused is suspended already.
 func (q *Qmgr) suspendedBy(d *queue, m *mail.Measure) bool {
-	return q.suspended.OfDestination(d.way().on(d.transport.Name), d.source.String()).Until != 0 ||
-		m.Domains > 1 && q.suspended.OfDomain(m.Refused.Domain, d.source.String()).Until != 0
+	domain := ""
+	if m.Domains > 1 {
+		domain = m.Refused.Domain
+	}
+	return q.suspended.OfDestination(d.way().on(d.transport.Name), domain, d.source.String()).Until != 0
 }
 
-// suspendDomainBy suspends the mail to a domain because of a rule, from the source that was refused. If rules have suspended as many
+// suspendDomainBy suspends a destination's mail to a domain because of a rule, from the source that was refused. If rules have suspended as many
 // as they may, it goes on: its recipients are deferred one by one.
 func (q *Qmgr) suspendDomainBy(d *queue, m *mail.Measure, lasts time.Duration) {
-	notice, done := q.suspended.OrderByRule(suspend.DomainKey(m.Refused.Domain, d.source.String()), m, lasts, q.now)
+	notice, done := q.suspended.OrderByRule(suspend.DomainKey(d.way().on(d.transport.Name), m.Refused.Domain, d.source.String()), m, lasts, q.now)
 	if !done {
 		return
 	}

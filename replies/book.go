@@ -54,10 +54,12 @@ type Explanation struct {
 	Rule    *Rule    // that applies; nil if none does
 }
 
-// An Occasion is to what a host replied: the transport of the mail, and the stage of the conversation.
+// An Occasion is to what a host replied: the transport of the mail, the stage of the conversation, and whose mail it
+// was, if that is known. Addresses in the text of a reply are not searched for words.
 type Occasion struct {
-	Transport string
-	Stage     mail.Stage
+	Transport         string
+	Stage             mail.Stage
+	Sender, Recipient mail.Address
 }
 
 // Explain returns what the reply of a host means. The host's name is that in
@@ -65,6 +67,11 @@ type Occasion struct {
 func (b *Book) Explain(r *mail.Reply, on Occasion) (e Explanation) {
 	if b == nil || r.Code < 400 {
 		return e
+	}
+	if text := withoutAddresses(r.Text, on.Sender, on.Recipient); text != r.Text {
+		plain := *r
+		plain.Text = text
+		r = &plain
 	}
 	var room struct { // for most replies, and the shipped phrases
 		text  [512]byte
@@ -117,7 +124,7 @@ func (b *Book) Delivered(d *mail.Delivery, r *mail.DeliveryResult) {
 		if o.Reply.By == "" || o.Reply.Code < 400 || o.Unknown || o.Result != mail.Deferred && o.Result != mail.Failed || d.Said.By != "" {
 			continue
 		}
-		rule := b.Explain(&o.Reply, Occasion{d.Transport, o.Stage}).Rule
+		rule := b.Explain(&o.Reply, occasion(d, i, o.Stage)).Rule
 		if rule == nil {
 			continue
 		}
@@ -135,14 +142,23 @@ func (b *Book) Delivered(d *mail.Delivery, r *mail.DeliveryResult) {
 	}
 }
 
+// occasion is that of a reply about a recipient of a delivery.
+func occasion(d *mail.Delivery, i int, stage mail.Stage) Occasion {
+	on := Occasion{Transport: d.Transport, Stage: stage, Sender: d.Envelope.Sender}
+	if i < len(d.Recipients) {
+		on.Recipient = d.Recipients[i].Address
+	}
+	return on
+}
+
 // Opened applies the rules to the attempt to open a connection.
 func (b *Book) Opened(o *mail.Opening, r *mail.OpenedConnection) {
-	r.Measure = b.measure(&r.Reply, Occasion{o.Transport, r.Stage})
+	r.Measure = b.measure(&r.Reply, Occasion{Transport: o.Transport, Stage: r.Stage})
 }
 
 // Closed applies the rules to the end of a connection of a transport.
 func (b *Book) Closed(transport string, c *mail.Closing) {
-	c.Measure = b.measure(&c.Reply, Occasion{transport, c.Stage})
+	c.Measure = b.measure(&c.Reply, Occasion{Transport: transport, Stage: c.Stage})
 	if m := c.Measure; m != nil && m.Parties() && !beforeMail(c.Stage) {
 		c.Measure = nil // whose mail was refused is not known here: the result of its transaction has said so
 	}

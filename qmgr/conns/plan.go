@@ -76,6 +76,21 @@ func (l *plan) find(key destdb.Key) *siteHost {
 	return nil
 }
 
+// Usable reports whether one of the site's hosts of some kind is not left alone because it failed.
+func (p *Pool) Usable(s *Site, kind func(mail.Host) bool, now mail.Instant) bool {
+	for _, tier := range s.tiers {
+		for _, sh := range tier {
+			if !kind(sh.host) {
+				continue
+			}
+			if state, _ := p.db.State(sh.key(), now); state != destdb.RetryLater {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Uses reports whether a host is one of those of the plan.
 func (l *plan) Uses(key destdb.Key) bool { return l.find(key) != nil }
 

@@ -47,11 +47,10 @@ type sighting struct {
 	times int          // 0: none counts
 	// Of a rule to which it matters whose mail was refused.
 	senders, tenants, recipients, domains parties
-	messages                              []mail.QueueID // at most partiesMost
+	messages                              []mail.QueueID // at most messagesMost
 	inARow                                bool           // a message that is accepted ends the count
-	// Of a rule whose suspensions become longer.
-	taken int          // how often there were enough
-	known mail.Instant // when taken is forgotten
+	taken                                 int            // how often there were enough, of a rule whose suspensions become longer
+	known                                 mail.Instant   // when taken and the messages are forgotten
 }
 
 // parties are those whose mail was refused.
@@ -60,8 +59,11 @@ type parties struct {
 	all   bool // something was refused that cannot have been about one of them
 }
 
-// partiesMost is the number of names, and of messages, that a sighting knows at most.
-const partiesMost = 16
+// partiesMost and messagesMost are the numbers of names and of messages that a sighting knows at most.
+const (
+	partiesMost  = 16
+	messagesMost = 64
+)
 
 // enough adds a party, and reports whether there are as many as a rule wants.
 func (p *parties) enough(name string, wanted int) bool {
@@ -133,6 +135,9 @@ func (s *sighting) count(m *mail.Measure, now mail.Instant) (before int, enough 
 	}
 	before = s.taken
 	s.restart() // the next measure needs as many again
+	if m.Parties() {
+		s.known = now.Add(m.Within)
+	}
 	if m.SuspendFirst > 0 {
 		s.taken++
 		s.known = now.Add(m.SuspendAfter(before)).Add(m.Suspend)
@@ -140,9 +145,10 @@ func (s *sighting) count(m *mail.Measure, now mail.Instant) (before int, enough 
 	return before, true
 }
 
-// restart forgets the replies that were counted.
+// restart forgets the replies that were counted, but not their messages: what a suspension has kept is refused again after
+// it, and must not be enough for the next one.
 func (s *sighting) restart() {
-	*s = sighting{account: s.account, inARow: s.inARow, taken: s.taken, known: s.known}
+	*s = sighting{account: s.account, inARow: s.inARow, taken: s.taken, known: s.known, messages: s.messages}
 }
 
 // again reports whether the reply is about a message that has been counted, for a rule to which that matters: otherwise one
@@ -155,7 +161,7 @@ func (s *sighting) again(m *mail.Measure) bool {
 	if slices.Contains(s.messages, id) {
 		return true
 	}
-	if len(s.messages) == partiesMost {
+	if len(s.messages) == messagesMost {
 		s.messages = slices.Delete(s.messages, 0, 1)
 	}
 	s.messages = append(s.messages, id)

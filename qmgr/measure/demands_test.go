@@ -104,12 +104,12 @@ func TestParties(t *testing.T) {
 	}
 	// The last messages are known, however many there were.
 	d = Demands{}
-	for i := range 3 * partiesMost {
+	for i := range 3 * messagesMost {
 		m := mail.Measure{Rule: "r", Within: time.Hour, Times: 1000, Senders: 2, Refused: mail.Refused{Message: mail.QueueID(i + 1), Sender: "a"}}
 		enough(&d, &m, at(0))
 		enough(&d, &m, at(0))
 	}
-	if s := &d.seen[0]; s.times != 3*partiesMost || len(s.messages) != partiesMost {
+	if s := &d.seen[0]; s.times != 3*messagesMost || len(s.messages) != messagesMost {
 		t.Errorf("%d replies were counted, %d messages are known", s.times, len(s.messages))
 	}
 }
@@ -271,5 +271,21 @@ func TestWithinAfterEnough(t *testing.T) {
 	}
 	if want := []Verdict{NotEnough, EnoughForAll, NotEnough, NotEnough, EnoughForAll}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// The messages that were enough for a suspension are refused again after it. That is not enough for the next one: other messages
+// have to be refused.
+func TestMessagesAreKnownAfterEnough(t *testing.T) {
+	m := mail.Measure{Rule: "r", Times: 2, Within: 10 * time.Minute, Recipients: 2, Suspend: time.Hour, SuspendFirst: 5 * time.Minute}
+	var d Demands
+	var got []bool
+	for i, id := range []mail.QueueID{1, 2, 1, 2, 1, 2, 3, 4} {
+		m.Refused = mail.Refused{Message: id, Recipient: fmt.Sprint(id)}
+		v, _ := d.Count(&m, at(time.Duration(i)*3*time.Minute))
+		got = append(got, v == EnoughForAll)
+	}
+	if want := "[false true false false false false false true]"; fmt.Sprint(got) != want {
+		t.Errorf("enough: %v, want %s", got, want)
 	}
 }

@@ -49,7 +49,7 @@ func TestSavedAndRead(t *testing.T) {
 			t.Errorf("%s is read as %+v, %v", b, again, err)
 		}
 	}
-	for _, k := range []Key{to("a.test"), {Queue, "pipe", "jo@a.test", "a.test", "", ""}, {Queue, "smtp", "{mx1,mx2;mx3}", "{mx1,mx2;mx3}", "mta7", "verify"}, {Queue, "t", "", "", "", ""}, OrderKey(Tenant, "jo"), OrderKey(Class, "bulk"), {Scope: Resumed}, OrderKey(Destination, "smtp:{mx1,mx2;mx3}"), OrderKey(Destination, "smtp:a.test from mta7"), OrderKey(Domain, "a.test"), OrderKey(Domain, "a.test from mta7")} {
+	for _, k := range []Key{to("a.test"), {Queue, "pipe", "jo@a.test", "a.test", "", "", ""}, {Queue, "smtp", "{mx1,mx2;mx3}", "{mx1,mx2;mx3}", "mta7", "verify", ""}, {Queue, "t", "", "", "", "", ""}, OrderKey(Tenant, "jo"), OrderKey(Class, "bulk"), {Scope: Resumed}, OrderKey(Destination, "smtp:{mx1,mx2;mx3}"), OrderKey(Destination, "smtp:a.test from mta7"), OrderKey(Domain, "a.test"), OrderKey(Destination, "smtp:{mx1} to a.test"), OrderKey(Destination, "smtp:{mx1} to a.test from mta7")} {
 		b, ok := AppendKey([]byte("before"), k)
 		if !ok {
 			t.Fatalf("%+v cannot be saved", k)
@@ -70,7 +70,7 @@ func TestForm(t *testing.T) {
 	if string(b) != want {
 		t.Errorf("a record is saved as\n%s, want\n%s", b, want)
 	}
-	k, _ := AppendKey(nil, Key{Queue, "smtp", "a.test", "a.test", "mta7", "verify"})
+	k, _ := AppendKey(nil, Key{Queue, "smtp", "a.test", "a.test", "mta7", "verify", ""})
 	if want := "\x00\x00\x01smtp\x00a.test\x00\x00mta7\x00verify\x00"; string(k) != want {
 		t.Errorf("a key is saved as %q, want %q", k, want)
 	}
@@ -111,7 +111,7 @@ func TestFormOfOrders(t *testing.T) {
 // What cannot be saved is not saved in part.
 func TestTooLong(t *testing.T) {
 	long := strings.Repeat("x", KeyMax)
-	for _, k := range []Key{{Queue, "smtp", long, long, "", ""}, {Queue, "sm\x00tp", "a", "a", "", ""}, {Queue, "smtp", "name", "", "", ""}} {
+	for _, k := range []Key{{Queue, "smtp", long, long, "", "", ""}, {Queue, "sm\x00tp", "a", "a", "", "", ""}, {Queue, "smtp", "name", "", "", "", ""}} {
 		if b, ok := AppendKey([]byte("b"), k); ok || string(b) != "b" {
 			t.Errorf("a key of %d bytes is saved as %.40q", len(k.Name), b)
 		}
@@ -353,7 +353,7 @@ func TestGoneIsBounded(t *testing.T) {
 func FuzzSaved(f *testing.F) {
 	r := rest(0, time.Hour)
 	r.Lower = lower(0, time.Hour).Lower
-	key, _ := AppendKey(nil, Key{Queue, "smtp", "jo@a.test", "a.test", "mta7", "verify"})
+	key, _ := AppendKey(nil, Key{Queue, "smtp", "jo@a.test", "a.test", "mta7", "verify", ""})
 	value, _ := AppendRecord(nil, r)
 	f.Add(key, value)
 	f.Add([]byte("\x00\x00\x01a\x00b\x00\x00\x00\x00"), []byte(`1 lower 5 7 1 0 0 "r"`))

@@ -54,46 +54,53 @@ type Key struct {
 	// Of a Queue: its transport, its name among the queues of that and its nexthop, which
 	// differ where each recipient has a queue, its source and its demand of security. The
 	// last two may be empty. A Destination has a transport, a name and, unless it is
-	// suspended from all sources, a source. A rule's Domain may have a source, too.
+	// suspended from all sources, a source.
 	Transport, Name, Nexthop, Source, Security string
+	// Domain, of a Destination, is the domain of the recipients to whose mail it is limited; "" if it is not.
+	Domain string
 }
 
 // OrderKey returns the key of what an operator suspends, which Value returns again. It is in Name
-// and Nexthop, but for a Destination, of which the transport stands before a colon; without one, nothing has the key. The
-// source of a Destination or Domain, if it has one, stands behind fromSource.
+// and Nexthop, but for a Destination, of which the transport stands before a colon, the domain, if there is
+// one, behind toDomain, and the source, if there is one, behind fromSource; without a transport, nothing has the key.
 func OrderKey(s Scope, value string) Key {
 	k := Key{Scope: s, Name: value, Nexthop: value}
-	name := value
-	switch s {
-	case Destination:
-		transport, rest, ok := strings.Cut(value, ":")
-		if !ok || transport == "" {
-			return k
-		}
-		k.Transport, name = transport, rest
-	case Domain:
-	default:
+	if s != Destination {
 		return k
 	}
-	if at := strings.LastIndex(name, fromSource); at > 0 && at+len(fromSource) < len(name) {
-		name, k.Source = name[:at], name[at+len(fromSource):]
+	transport, name, ok := strings.Cut(value, ":")
+	if !ok || transport == "" {
+		return k
 	}
+	k.Transport = transport
+	name, k.Source = cutLast(name, fromSource)
+	name, k.Domain = cutLast(name, toDomain)
 	k.Name, k.Nexthop = name, name
 	return k
 }
 
-// fromSource is between a destination or a domain and its source.
-const fromSource = " from "
+// cutLast divides text before and behind the last separator, if there is something on both sides.
+func cutLast(text, separator string) (before, behind string) {
+	if at := strings.LastIndex(text, separator); at > 0 && at+len(separator) < len(text) {
+		return text[:at], text[at+len(separator):]
+	}
+	return text, ""
+}
+
+// toDomain and fromSource are between a destination and its domain and source.
+const (
+	toDomain   = " to "
+	fromSource = " from "
+)
 
 // Value returns what the order is about, as an operator writes it.
 func (k Key) Value() string {
-	value := k.Name
-	switch {
-	case k.Scope == Domain:
-	case k.Scope != Destination || k.Transport == "":
-		return value
-	default:
-		value = k.Transport + ":" + value
+	if k.Scope != Destination || k.Transport == "" {
+		return k.Name
+	}
+	value := k.Transport + ":" + k.Name
+	if k.Domain != "" {
+		value += toDomain + k.Domain
 	}
 	if k.Source != "" {
 		value += fromSource + k.Source

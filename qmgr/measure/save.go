@@ -132,6 +132,12 @@ func AppendKey(b []byte, k Key) ([]byte, bool) {
 		}
 		to = append(append(to, text...), 0)
 	}
+	if k.Domain != "" {
+		if strings.Contains(k.Domain, "\x00") {
+			return b, false
+		}
+		to = append(append(to, k.Domain...), 0)
+	}
 	if len(to)-len(b) > KeyMax {
 		return b, false
 	}
@@ -145,12 +151,20 @@ func ParseKey(b []byte) (Key, error) {
 		return Key{}, bad
 	}
 	texts := strings.Split(string(b[3:]), "\x00")
+	domain := ""
+	if len(texts) == 7 && texts[5] != "" { // of a Destination that is limited to one; earlier versions pass it over
+		domain = texts[5]
+		texts = append(texts[:5], texts[6])
+	}
 	if len(texts) != 6 || texts[5] != "" || texts[2] == texts[1] && texts[1] != "" {
 		return Key{}, bad
 	}
-	k := Key{Scope: Scope(b[2]), Transport: texts[0], Name: texts[1], Nexthop: texts[2], Source: texts[3], Security: texts[4]}
+	k := Key{Scope: Scope(b[2]), Transport: texts[0], Name: texts[1], Nexthop: texts[2], Source: texts[3], Security: texts[4], Domain: domain}
 	if k.Nexthop == "" {
 		k.Nexthop = k.Name
+	}
+	if k.Domain != "" && k.Scope != Destination {
+		return Key{}, bad
 	}
 	if k.Scope != Queue && (k != OrderKey(k.Scope, k.Value()) || (k.Name == "") != (k.Scope == Resumed) || (k.Transport == "") != (k.Scope != Destination)) {
 		return Key{}, bad

@@ -60,7 +60,7 @@ func (b *Book) count(k measure.Key, o measure.Order, n int) {
 
 // A Notice reports what has become of a suspension.
 type Notice struct {
-	// Of a Destination: its transport and name. Of that and a Domain: the source unless it is suspended from all.
+	// Of a Destination all of whose mail is suspended: its transport and name, and the source unless it is suspended from all.
 	Transport, Nexthop, Source string
 	Ended                      bool
 	Until                      mail.Instant // 0 if it has ended or has no end
@@ -69,11 +69,8 @@ type Notice struct {
 
 func notice(k measure.Key, o measure.Order) Notice {
 	n := Notice{Text: describe(k, o)}
-	switch k.Scope {
-	case measure.Destination:
+	if k.Scope == measure.Destination && k.Domain == "" {
 		n.Transport, n.Nexthop, n.Source = k.Transport, k.Nexthop, k.Source
-	case measure.Domain:
-		n.Source = k.Source
 	}
 	return n
 }
@@ -102,6 +99,7 @@ func Key(s measure.Scope, value string) measure.Key {
 		if k.Name = mail.FoldNexthop(k.Name); !strings.HasPrefix(k.Name, mail.SocketPrefix) {
 			k.Name = idn.Nexthop(k.Name)
 		}
+		k.Domain = idn.Key(k.Domain)
 	case measure.Domain:
 		k.Name = idn.Key(k.Name)
 	}
@@ -157,10 +155,12 @@ func end(now mail.Instant, after time.Duration) mail.Instant {
 // DestinationKey returns the key of a destination from a source, or without one from all.
 func DestinationKey(to Way, source string) measure.Key { return destination(&to, to.Name, source) }
 
-// DomainKey returns the key of the mail to a domain from a source, or without one from all. The domain is as package idn
-// compares it.
-func DomainKey(domain, source string) measure.Key {
-	return measure.Key{Scope: measure.Domain, Name: domain, Nexthop: domain, Source: source}
+// DomainKey returns the key of a destination's mail to the recipients of a domain, from a source, or without one from all. The
+// domain is as package idn compares it.
+func DomainKey(to Way, domain, source string) measure.Key {
+	k := destination(&to, to.Name, source)
+	k.Domain = domain
+	return k
 }
 
 // OrderByRule suspends something for a time because of a rule. It reports false if the limit for rules is reached.
@@ -263,7 +263,7 @@ func (b *Book) recount() {
 
 // AgainBySource is Again if some mail may wait because of the sources that it could leave from.
 func (b *Book) AgainBySource(now mail.Instant) {
-	if b.of[measure.Source]+b.of[measure.Destination]+b.of[measure.Domain] > 0 {
+	if b.of[measure.Source]+b.of[measure.Destination] > 0 {
 		b.Again(now)
 	}
 }

@@ -1,7 +1,7 @@
 // Package suspend knows what operators and rules on replies have suspended, and which mail that concerns.
 //
 // An operator can suspend a site, a domain, a destination of a transport, a transport, a source, a
-// tenant or a class, and a rule on replies a destination or a domain. No delivery starts then to, by,
+// tenant or a class, and a rule on replies a destination, or what goes to a domain there. No delivery starts then to, by,
 // from or for what is suspended; what is under way goes on. A [Book] has the orders, which are kept over restarts
 // (package measure). A rule's order differs from an operator's only in that it ends if the rule does.
 //

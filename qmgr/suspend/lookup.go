@@ -27,43 +27,34 @@ func (b *Book) Of(m *Mail) (s Suspension, is bool) {
 		return s, false
 	}
 	b.consider(&s, measure.Transport, m.Transport)
-	b.considerWay(&s, &m.Way, "")
+	if b.of[measure.Destination]+b.of[measure.Domain] > 0 {
+		domain := idn.Key(m.To.Domain())
+		b.considerWay(&s, &m.Way, domain, "")
+		b.consider(&s, measure.Domain, domain)
+	}
 	b.consider(&s, measure.Site, m.Reach)
 	b.consider(&s, measure.Site, m.Nexthop)
-	if b.of[measure.Domain] > 0 {
-		b.considerDomain(&s, idn.Key(m.To.Domain()), "")
-	}
 	b.consider(&s, measure.Class, m.Flow.Class)
 	b.consider(&s, measure.Tenant, m.Flow.Tenant)
 	return s, s.Until != 0
 }
 
-// OfSource returns the suspension of a source, altogether, for a destination or for a domain; the zero
+// OfSource returns the suspension of a source, altogether or for a destination's mail to a domain; the zero
 // Suspension if there is none.
 func (b *Book) OfSource(source string, to Way, domain string) (s Suspension) {
 	if b.Any() {
 		b.consider(&s, measure.Source, source)
-		b.considerWay(&s, &to, source)
-		b.considerDomain(&s, domain, source)
+		b.considerWay(&s, &to, domain, source)
 	}
 	return s
 }
 
-// OfDomain returns the suspension of a domain, from a source or from all; the zero Suspension if there is none.
-func (b *Book) OfDomain(domain, source string) (s Suspension) {
-	b.considerDomain(&s, domain, "")
+// OfDestination returns the suspension of a destination's mail to a domain, from a source or from all; the zero
+// Suspension if there is none. Without a domain, it is that of all its mail.
+func (b *Book) OfDestination(to Way, domain, source string) (s Suspension) {
+	b.considerWay(&s, &to, domain, "")
 	if source != "" {
-		b.considerDomain(&s, domain, source)
-	}
-	return s
-}
-
-// OfDestination returns the suspension of a destination, from a source or from all; the zero
-// Suspension if there is none.
-func (b *Book) OfDestination(to Way, source string) (s Suspension) {
-	b.considerWay(&s, &to, "")
-	if source != "" {
-		b.considerWay(&s, &to, source)
+		b.considerWay(&s, &to, domain, source)
 	}
 	return s
 }
@@ -74,14 +65,12 @@ func (b *Book) OfQueue(to Way, domain, source string) (s Suspension) {
 	if !b.Any() || slices.Contains(b.exempt, to.Transport) {
 		return s
 	}
-	s = b.OfDestination(to, source)
+	s = b.OfDestination(to, domain, source)
 	b.consider(&s, measure.Transport, to.Transport)
 	b.consider(&s, measure.Site, to.Reach)
 	b.consider(&s, measure.Site, to.Name)
+	b.consider(&s, measure.Domain, domain)
 	b.consider(&s, measure.Source, source)
-	if of := b.OfDomain(domain, source); of.Until > s.Until {
-		return of
-	}
 	return s
 }
 
@@ -92,22 +81,24 @@ func (b *Book) consider(s *Suspension, scope measure.Scope, value string) {
 	}
 }
 
-// considerWay makes s the suspension of a destination from a source, if that lasts longer; without a
-// source, that from all of them.
-func (b *Book) considerWay(s *Suspension, to *Way, source string) {
+// considerWay makes s the suspension of a destination from a source, or of its mail to a domain, if that lasts longer; without
+// a source, that from all of them.
+func (b *Book) considerWay(s *Suspension, to *Way, domain, source string) {
 	if b.of[measure.Destination] == 0 {
 		return
 	}
-	b.considerKey(s, destination(to, to.Name, source))
+	b.considerName(s, to, to.Name, domain, source)
 	if to.Reach != to.Name {
-		b.considerKey(s, destination(to, to.Reach, source))
+		b.considerName(s, to, to.Reach, domain, source)
 	}
 }
 
-// considerDomain makes s the suspension of a domain from a source, or without one from all, if that lasts longer.
-func (b *Book) considerDomain(s *Suspension, domain, source string) {
-	if b.of[measure.Domain] > 0 && domain != "" {
-		b.considerKey(s, DomainKey(domain, source))
+func (b *Book) considerName(s *Suspension, to *Way, name, domain, source string) {
+	k := destination(to, name, source)
+	b.considerKey(s, k)
+	if domain != "" {
+		k.Domain = domain
+		b.considerKey(s, k)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestSources(t *testing.T) {
 	if _, is := b.Of(mailTo("a.test")); is {
 		t.Error("a suspended source keeps all mail")
 	}
-	if b.OfDestination(to, "s1").Until == 0 || b.OfDestination(to, "s2").Until != 0 || b.OfDestination(to, "").Until != 0 {
+	if b.OfDestination(to, "", "s1").Until == 0 || b.OfDestination(to, "", "s2").Until != 0 || b.OfDestination(to, "", "").Until != 0 {
 		t.Error("the destination is suspended from s1, and from no other source")
 	}
 }
@@ -348,41 +348,45 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// A rule suspends a domain from one source: mail to that domain may not leave from it, and all else may. A queue that has nothing but
-// mail to that domain waits because of it.
-func TestDomainFromSource(t *testing.T) {
+// A rule suspends what goes to one domain over one destination from one source: that mail may not leave from it, and all else may. A
+// queue that has nothing but mail to that domain waits because of it.
+func TestDomainOfDestination(t *testing.T) {
 	to := mailTo("a.test").Way
+	other := Way{Transport: "relay", Name: "relay.test", Reach: "relay.test"}
 	b := New()
-	if _, done := b.OrderByRule(DomainKey("a.test", "s1"), &mail.Measure{Rule: "r"}, time.Hour, start); !done {
+	if _, done := b.OrderByRule(DomainKey(to, "a.test", "s1"), &mail.Measure{Rule: "r"}, time.Hour, start); !done {
 		t.Fatal("refused")
 	}
 	for _, c := range []struct {
 		source, domain string
+		to             Way
 		want           bool
-	}{{"s1", "a.test", true}, {"s1", "b.test", false}, {"s1", "", false}, {"s2", "a.test", false}, {"", "a.test", false}} {
-		for what, s := range map[string]Suspension{"mail": b.OfSource(c.source, to, c.domain), "the domain": b.OfDomain(c.domain, c.source), "the queue": b.OfQueue(to, c.domain, c.source)} {
-			if got := s.Until != 0; got != c.want && !(what == "mail" && c.source == "") {
-				t.Errorf("%s to %q from %q is suspended: %t", what, c.domain, c.source, got)
+	}{{"s1", "a.test", to, true}, {"s1", "b.test", to, false}, {"s1", "", to, false}, {"s2", "a.test", to, false}, {"", "a.test", to, false}, {"s1", "a.test", other, false}} {
+		for what, s := range map[string]Suspension{"mail": b.OfSource(c.source, c.to, c.domain), "the destination": b.OfDestination(c.to, c.domain, c.source), "the queue": b.OfQueue(c.to, c.domain, c.source)} {
+			if got := s.Until != 0; got != c.want {
+				t.Errorf("%s to %q over %s from %q is suspended: %t", what, c.domain, c.to.Name, c.source, got)
 			}
 		}
 	}
 	if _, is := b.Of(mailTo("a.test")); is {
-		t.Error("a domain that is suspended from one source is so from all")
+		t.Error("what is suspended from one source is so from all")
+	}
+	b = New()
+	b.OrderByRule(DomainKey(to, "a.test", ""), &mail.Measure{Rule: "r"}, time.Hour, start)
+	if s, is := b.Of(mailTo("a.test")); !is || !strings.HasPrefix(s.Reply().Text, "suspended by a rule: destination smtp:{mx} to a.test; r: ") {
+		t.Errorf("from all sources: %t, %v", is, s.Reply())
+	}
+	elsewhere := mailTo("a.test")
+	elsewhere.Way = other
+	if _, is := b.Of(elsewhere); is {
+		t.Error("mail that an operator has rerouted waits")
 	}
 	b.Order(Key(measure.Source, "s2"), measure.Order{}, 2*time.Hour, start)
 	b.Order(Key(measure.Domain, "a.test"), measure.Order{}, 3*time.Hour, start)
-	for source, want := range map[string]time.Duration{"s1": 3 * time.Hour, "s2": 3 * time.Hour} {
-		if s := b.OfQueue(to, "a.test", source); s.Until < start.Add(want) {
-			t.Errorf("a queue from %s waits until %v", source, s.Until)
-		}
+	if s := b.OfQueue(to, "a.test", "s2"); s.Until < start.Add(3*time.Hour) {
+		t.Errorf("a queue waits until %v", s.Until)
 	}
 	if s := b.OfQueue(to, "b.test", "s2"); s.Until < start.Add(2*time.Hour) || s.Until > start.Add(3*time.Hour) {
 		t.Errorf("a queue for another domain from s2 waits until %v", s.Until)
-	}
-	// More sources may have come: what waits for this domain may go from them.
-	b = New()
-	b.OrderByRule(DomainKey("a.test", "s1"), &mail.Measure{Rule: "r"}, time.Hour, start)
-	if b.AgainBySource(start); b.WakeAt() == mail.Never {
-		t.Error("mail is not looked for when sources have changed")
 	}
 }
