@@ -216,6 +216,9 @@ func (d *Driver) logNote(n qmgr.Note) {
 	if n.Nexthop != "" {
 		attrs = append(attrs, slog.String("nexthop", n.Nexthop))
 	}
+	if n.Domain != "" {
+		attrs = append(attrs, slog.String("domain", n.Domain))
+	}
 	if n.Source != "" {
 		attrs = append(attrs, slog.String("source", n.Source))
 	}

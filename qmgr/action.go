@@ -113,6 +113,7 @@ type Note struct {
 	Nexthop   string
 	Source    string // with a Nexthop: that of its queue, "" if it has none; or what the note is about
 	Security  string // with a Nexthop: what its queue's mail demands of connections
+	Domain    string // NoteSuspended and NoteResumed, with a Nexthop: the recipients' domain, if only mail to that is concerned
 	Text      string
 	Sender    mail.Address
 	// Flow is that of the message, if it is in core. It is not part of a trace: it follows from the

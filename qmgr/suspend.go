@@ -165,14 +165,14 @@ func (q *Qmgr) tellSuspensions(all ...suspend.Notice) {
 		if n.Ended {
 			kind = NoteResumed
 		}
-		q.emit(Note{Kind: kind, Transport: n.Transport, Nexthop: n.Nexthop, Source: n.Source, At: n.Until, Text: n.Text})
+		q.emit(Note{Kind: kind, Transport: n.Transport, Nexthop: n.Nexthop, Domain: n.Domain, Source: n.Source, At: n.Until, Text: n.Text})
 	}
 }
 
 // tellRuleSuspension emits and counts a notice about a rule's.
 func (q *Qmgr) tellRuleSuspension(n suspend.Notice, of Refusers) {
 	q.counts.RuleSuspensions++
-	q.emit(Note{Kind: NoteSuspended, Transport: n.Transport, Nexthop: n.Nexthop, Source: n.Source, At: n.Until, Text: n.Text, Refusers: of})
+	q.emit(Note{Kind: NoteSuspended, Transport: n.Transport, Nexthop: n.Nexthop, Domain: n.Domain, Source: n.Source, At: n.Until, Text: n.Text, Refusers: of})
 }
 
 // suspendedBy reports whether the mail that a reply refused is suspended already.

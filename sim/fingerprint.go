@@ -107,6 +107,7 @@ func (f *fingerprint) common(a any) bool {
 		f.mix(uint64(a.At))
 		f.unless("source", a.Source)
 		f.unless("security", a.Security)
+		f.unless("domain", a.Domain)
 		f.unless("class", a.Flow.Class)
 		f.unless("tenant", a.Flow.Tenant)
 		f.unless("flow", a.Flow.Flow)

@@ -230,6 +230,7 @@ func (c *codec) note(n *qmgr.Note) {
 	c.idPair("id", &n.ID)
 	c.text("transport", &n.Transport)
 	c.text("nexthop", &n.Nexthop)
+	c.text("domain", &n.Domain)
 	c.text("source", &n.Source)
 	c.text("security", &n.Security)
 	c.address("sender", &n.Sender)

@@ -168,11 +168,11 @@ var kinds = []Kind{
 	}},
 	{"suspended", "info", "Deliveries are suspended by the order of an operator or a rule on replies.", []Field{
 		{"reason", Text, true, "What, who and why."}, {"next", Time, false, "Until when; absent without an end."},
-		{"transport", Text, false, "Of a destination: its transport."}, {"nexthop", Text, false, "Of a destination: its nexthop."}, {"source", Text, false, "Of a destination: the source, if it is suspended from one only."},
+		{"transport", Text, false, "Of a destination: its transport."}, {"nexthop", Text, false, "Of a destination: its nexthop."}, {"domain", Text, false, "Of a destination: the domain of recipients, if only what goes to that is suspended."}, {"source", Text, false, "Of a destination: the source, if it is suspended from one only."},
 		{"refused_senders", Text, false, "Of a rule that counts whose mail is refused: the domains of the senders of that mail (`<>` is the null sender), the last five of up to 16 replies, and how many more there were."},
 		{"refused_tenants", Text, false, "Likewise, the tenants."}, {"refused_domains", Text, false, "Likewise, the domains of the recipients who were refused."}}},
 	{"resumed", "info", "A suspension has ended.", []Field{{"reason", Text, true, "What, who and why."},
-		{"transport", Text, false, "Of a destination: its transport."}, {"nexthop", Text, false, "Of a destination: its nexthop."}, {"source", Text, false, "Of a destination: the source, if it was suspended from one only."}}},
+		{"transport", Text, false, "Of a destination: its transport."}, {"nexthop", Text, false, "Of a destination: its nexthop."}, {"domain", Text, false, "Of a destination: the domain of recipients, if only what goes to that was suspended."}, {"source", Text, false, "Of a destination: the source, if it was suspended from one only."}}},
 	{"dead", "warn", "A destination or a transport is not tried for a while.", ofDestination(fieldReason)},
 	{"alive", "info", "It is tried again.", ofDestination(fieldReason)},
 	{"rule", "info", "A rule on replies has a destination rest, or lowers its limits.", ofDestination(Field{"next", Time, false, "Until when."}, fieldReason)},

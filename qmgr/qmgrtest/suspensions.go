@@ -57,7 +57,7 @@ func (w *World) ordered(n qmgr.Note) bool {
 	if n.Kind != qmgr.NoteSuspended && n.Kind != qmgr.NoteResumed || n.Transport == "" || strings.HasSuffix(n.Text, "cannot be suspended") {
 		return false
 	}
-	k := measure.Key{Scope: measure.Destination, Transport: n.Transport, Name: n.Nexthop, Nexthop: n.Nexthop, Source: n.Source}
+	k := measure.Key{Scope: measure.Destination, Transport: n.Transport, Name: n.Nexthop, Nexthop: n.Nexthop, Source: n.Source, Domain: n.Domain}
 	s := Suspended{measure.Destination, k.Value()}
 	switch {
 	case n.Kind == qmgr.NoteResumed:
@@ -86,8 +86,9 @@ func (w *World) checkSuspended(d *mail.Delivery) {
 		case measure.Domain:
 			concerns = slices.ContainsFunc(d.Recipients, func(r mail.Recipient) bool { return r.Address.Domain() == s.Value })
 		case measure.Destination:
-			all := d.Transport + ":" + d.Nexthop
-			concerns = s.Value == all || s.Value == all+" from "+d.Source
+			k := measure.OrderKey(s.Scope, s.Value)
+			concerns = k.Transport == d.Transport && k.Name == d.Nexthop && (k.Source == "" || k.Source == d.Source) &&
+				(k.Domain == "" || slices.ContainsFunc(d.Recipients, func(r mail.Recipient) bool { return r.Address.Domain() == k.Domain }))
 		case measure.Transport:
 			concerns = d.Transport == s.Value
 		case measure.Source:

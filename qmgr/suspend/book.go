@@ -60,17 +60,18 @@ func (b *Book) count(k measure.Key, o measure.Order, n int) {
 
 // A Notice reports what has become of a suspension.
 type Notice struct {
-	// Of a Destination all of whose mail is suspended: its transport and name, and the source unless it is suspended from all.
-	Transport, Nexthop, Source string
-	Ended                      bool
-	Until                      mail.Instant // 0 if it has ended or has no end
-	Text                       string       // what, who and why, and why it cannot be done
+	// Of a Destination: its transport and name, the domain if only its mail to that is suspended, and the source unless it is suspended
+	// from all.
+	Transport, Nexthop, Domain, Source string
+	Ended                              bool
+	Until                              mail.Instant // 0 if it has ended or has no end
+	Text                               string       // what, who and why, and why it cannot be done
 }
 
 func notice(k measure.Key, o measure.Order) Notice {
 	n := Notice{Text: describe(k, o)}
-	if k.Scope == measure.Destination && k.Domain == "" {
-		n.Transport, n.Nexthop, n.Source = k.Transport, k.Nexthop, k.Source
+	if k.Scope == measure.Destination {
+		n.Transport, n.Nexthop, n.Domain, n.Source = k.Transport, k.Nexthop, k.Domain, k.Source
 	}
 	return n
 }
