@@ -216,14 +216,13 @@ func TestRequeueFails(t *testing.T) {
 		id := accept(t, s, mail.Envelope{Sender: "a@example.com"}, addresses(2), text(size)).Envelope.ID
 		change, into := requeue(t, s, id, mail.Requeue{Sender: "b@example.com"}, 0, 1)
 		k := messageKey(keyBody, id)
-		value, closer, err := s.db.Get(k.bytes())
+		_, closer, err := s.db.Get(k.bytes())
 		switch {
 		case size > 10_000:
 			failing = true
 		case err != nil:
 			t.Fatal(err)
 		default:
-			value = bytes.Clone(value)
 			if err := errors.Join(closer.Close(), s.db.Set(k.bytes(), []byte("x"), nil)); err != nil {
 				t.Fatal(err)
 			}

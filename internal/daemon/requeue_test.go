@@ -52,7 +52,7 @@ func TestRequeue(t *testing.T) {
 		t.Error(got)
 	}
 	got := queue("requeue", "--domain", "old.test", "--reason", "moved")
-	if !strings.HasPrefix(got, "Requeued 3 recipients of 3 messages.\n"+before[0].String()+" is now ") {
+	if !strings.HasPrefix(got, "Requeued 3 recipients of 3 messages.\n") || !strings.Contains(got, "\n"+before[0].String()+" is now ") {
 		t.Error(got)
 	}
 	r.until("all have arrived", func() bool { return len(box.deliveries()) == 3 })
