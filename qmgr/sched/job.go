@@ -179,15 +179,19 @@ func (j *Job) markStale() {
 	j.lane.touch()
 }
 
-// attendUnread keeps lane.unread up to date.
+// attendUnread keeps lane.unread up to date. The lane is looked at again, because whether it has some at all matters to how the lanes
+// share the recipient slots.
 func (l *Lane) attendUnread(j *Job) {
-	switch unread := j.listed && j.message.More; {
-	case unread == j.unread.taken():
-	case unread:
+	unread := j.listed && j.message.More
+	if unread == j.unread.taken() {
+		return
+	}
+	if unread {
 		l.unread.add(&j.unread, j, j)
-	default:
+	} else {
 		l.unread.drop(&j.unread)
 	}
+	l.touch()
 }
 
 // selectPeer returns the next peer, in turn, that has an entry which its
