@@ -179,7 +179,7 @@ func TestRequeueRefused(t *testing.T) {
 	}
 	some := admin.RequeueOrder{}
 	some.Filter = named(1)
-	some.Filter.Domain = []string{"d"} // who cannot be rewritten is not concerned
+	some.Filter.Domain = []string{"d"} // the recipient whose address cannot be rewritten is not concerned
 	if got := a.requeue(some); got.Done != 1 || len(got.Refused) != 0 {
 		t.Errorf("%+v", got)
 	}

@@ -16,7 +16,7 @@ func TestMirrorAfterStale(t *testing.T) {
 	}
 	m.Apply(Event{Kind: Stale})
 	if _, known := m.Entry("b"); !known || m.Current() {
-		t.Error("a cut connection is taken for the end of all keys, or nobody notices it")
+		t.Error("a cut connection is taken for the end of all keys, or is not noticed")
 	}
 	m.Apply(put("a", 1))
 	// Cut off once more in the middle: what came before does not count.

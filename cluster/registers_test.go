@@ -81,7 +81,7 @@ func TestRegistersOfARestartedNode(t *testing.T) {
 	}
 }
 
-// Whoever publishes a million topics costs others no more memory than the limit, and
+// A node that publishes a million topics costs others no more memory than the limit, and
 // what has expired makes room.
 func TestRegistersAreBounded(t *testing.T) {
 	table := NewRegisters(3)

@@ -138,7 +138,7 @@ func (d *Driver) logLeap(now mail.Instant) {
 	d.log.Info("the clock is followed again")
 }
 
-// far is the instants that tell whether a wrong clock has put mail off.
+// far is the instants from which it follows whether a wrong clock has put mail off.
 type far struct {
 	now     mail.Instant
 	horizon mail.Instant // later than any wait can be by this configuration

@@ -84,7 +84,7 @@ func TestReadmission(t *testing.T) {
 	}
 }
 
-// Who has logged in is known by the protocol.
+// That a client has logged in is known from the protocol.
 func TestLoggedIn(t *testing.T) {
 	for proto, want := range map[string]bool{"ESMTP": false, "ESMTPS": false, "ESMTPA": true, "ESMTPSA": true, "UTF8SMTPA": true, "SMTP": false, mail.ProtoLocal: false} {
 		if loggedIn(proto) != want {

@@ -24,7 +24,7 @@ func (l *life) accepted() map[mail.Address]int {
 
 // An order to requeue a message, or its recipients at one domain, at every moment of its life, and another order while that is
 // under way: a, who has become two others, gets the mail under his old address or under both new ones, and
-// whoever else is in the message gets it once. The original goes, and the new message needs no other event to be tried.
+// each other recipient of the message gets it once. The original goes, and the new message needs no other event to be tried.
 func TestRequeueAtEveryMoment(t *testing.T) {
 	const moments = 24
 	for _, lookups := range []bool{false, true} {

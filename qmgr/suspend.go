@@ -184,8 +184,8 @@ func (q *Qmgr) suspendedBy(d *queue, m *mail.Measure) bool {
 	return q.suspended.OfDestination(d.way().on(d.transport.Name), domain, d.source.String()).Until != 0
 }
 
-// suspendDomainBy suspends a destination's mail to a domain because of a rule, from the source that was refused. If rules have suspended as many
-// as they may, it goes on: its recipients are deferred one by one.
+// suspendDomainBy suspends a destination's mail to a domain because of a rule, from the source that was refused. At the limit of suspensions by
+// rules, it goes on: its recipients are deferred one by one.
 func (q *Qmgr) suspendDomainBy(d *queue, m *mail.Measure, lasts time.Duration) {
 	notice, done := q.suspended.OrderByRule(suspend.DomainKey(d.way().on(d.transport.Name), m.Refused.Domain, d.source.String()), m, lasts, q.now)
 	if !done {

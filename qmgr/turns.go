@@ -34,7 +34,7 @@ type detours struct {
 type turnState uint8
 
 const (
-	turnFree  turnState = iota // it is nobody's
+	turnFree  turnState = iota // no detour has it
 	turnTaken                  // it is that of a detour
 	turnOver                   // it ends as soon as that has no connection any more
 )
@@ -141,7 +141,7 @@ func (q *Qmgr) endTurn(main *queue) {
 	q.freeTurn(main)
 }
 
-// freeTurn has the turn be nobody's.
+// freeTurn takes the turn from the detour that has it.
 func (q *Qmgr) freeTurn(main *queue) {
 	ds := main.detours
 	q.timers.Stop(&ds.timer)

@@ -7,7 +7,7 @@ import (
 )
 
 // withoutAddresses returns the text of a reply without the addresses in it: what stands in angle brackets and has an @, and the
-// sender and the recipient of whom the reply is, if they are known. Whoever chooses an address must not choose by
+// sender and the recipient of whom the reply is, if they are known. A client that chooses an address must not choose by
 // that what a reply seems to say, as with "client host"@example.com.
 func withoutAddresses(text string, of ...mail.Address) string {
 	text = withoutBrackets(text)

@@ -93,7 +93,7 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
-// Without other addresses, nobody is compared: whoever was named twice stays so.
+// Without other addresses, addresses are not compared: a recipient who was named twice stays so.
 func TestRequeueUnchanged(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	given := addresses(2)

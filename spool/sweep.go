@@ -329,7 +329,7 @@ func (w *sweep) half(kind byte) (half mail.QueueID, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	defer it.Close() //nolint:errcheck // who reads all learns of it
+	defer it.Close() //nolint:errcheck // an error shows when all is read
 	if !it.First() {
 		return 0, false
 	}

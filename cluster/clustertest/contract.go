@@ -287,7 +287,7 @@ func await(t *testing.T, w cluster.Watcher, holds func(cluster.Event) bool) clus
 	}
 }
 
-// A watcher that comes late gets what there is, then Current, then each change with
+// A watcher that comes late gets the present values, then Current, then each change with
 // its revision, in their order.
 func watch(t *testing.T, f Fixture) {
 	ctx, a, b := patient(t), f.kv(t, f.A), f.kv(t, f.B)
@@ -353,7 +353,7 @@ func patterns(t *testing.T, f Fixture) {
 	}
 }
 
-// While a watcher does not read, a key changes often. It disturbs nobody, and then gets
+// While a watcher does not read, a key changes often. It does not delay others, and then gets
 // the latest value without most of those in between.
 func slowWatcher(t *testing.T, f Fixture) {
 	const times = 2000
@@ -592,7 +592,7 @@ func full(t *testing.T, f Fixture) {
 	}
 	for i, revision := range revisions[:3] {
 		if err := a.Delete(ctx, fmt.Sprintf("k%d", i), revision); err != nil {
-			t.Fatalf("a full bucket lets nobody delete: %v", err)
+			t.Fatalf("nothing can be deleted from a full bucket: %v", err)
 		}
 	}
 	if _, err := a.Create(ctx, "other", make([]byte, 4000), 0); err != nil {

@@ -70,7 +70,7 @@ func TestPartition(t *testing.T) {
 		}
 		follow(t, w, &m, func() bool { return !m.Current() })
 		if m.Len() != 2 {
-			t.Errorf("%d keys are left of 2, though nobody knows what became of them", m.Len())
+			t.Errorf("%d keys are left of 2, though their fate is unknown", m.Len())
 		}
 		changed, err := a.Update(ctx, "stays", []byte("2"), stays, 0)
 		if err != nil {

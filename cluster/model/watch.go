@@ -105,7 +105,7 @@ func (w *Watch) leave() {
 	w.bucket.watches = slices.DeleteFunc(w.bucket.watches, func(other *Watch) bool { return other == w })
 }
 
-// ask calls f at the store, and tell at the node, when the message arrives, unless the
+// ask calls f at the store, and tell calls it at the node, when the message arrives, unless the
 // round is over.
 func (w *Watch) ask(f func())  { w.node.cluster.send(w.node.name, Store, w.inRound(f)) }
 func (w *Watch) tell(f func()) { w.node.cluster.send(Store, w.node.name, w.inRound(f)) }

@@ -87,7 +87,7 @@ func BenchmarkUpdateToWatch(b *testing.B) {
 	}
 }
 
-// Get from the store, which nobody does on a hot path.
+// Get from the store, which does not happen on a hot path.
 func BenchmarkGet(b *testing.B) {
 	kv := benchBucket(b)
 	if _, err := kv.Create(b.Context(), "k", make([]byte, 300), 0); err != nil {

@@ -146,7 +146,7 @@ func heard(t *testing.T, from *Node, s cluster.Subscription) {
 	}
 }
 
-// freePorts returns addresses on which nobody listens.
+// freePorts returns addresses that are not in use.
 func freePorts(t *testing.T, n int) (addresses []string) {
 	t.Helper()
 	for range n {
@@ -216,7 +216,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// The other end accepts connections and says nothing, or nobody listens. Nobody waits
+// The other end accepts connections and says nothing, or the port is closed. No caller waits
 // for longer than the own context, neither for the start nor for the end of the node.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 )
 
 // The connection takes no bytes and brings none, as with a stopped process at its other
-// end. Nobody closes it, so heartbeats must tell.
+// end. It is not closed, so only heartbeats show it.
 func TestStalledConnection(t *testing.T) {
 	if os.Getenv("POSTHASTE_CLUSTER") == "" {
 		t.Skip("takes ten seconds; make cluster-store")

@@ -42,7 +42,7 @@ func hash(key, node string) uint64 {
 }
 
 // Divide divides an amount among those who need something, in proportion to their
-// needs, with the largest remainders rounded up. Nobody gets more than it needs.
+// needs, with the largest remainders rounded up. No node gets more than it needs.
 func Divide(amount int64, needs []int64) []int64 {
 	total := int64(0)
 	for _, need := range needs {
@@ -74,7 +74,7 @@ func Divide(amount int64, needs []int64) []int64 {
 }
 
 // Targets returns the share that each node should have: what it wants up to its floor,
-// then the rest in proportion to what each wants beyond that, and what nobody wants goes
+// then the rest in proportion to what each wants beyond that, and what no node wants goes
 // back to the floors it came from. Their sum is at most that of the floors.
 func Targets(floors, wants []int64) []int64 {
 	limit, rest := int64(0), int64(0)

@@ -9,7 +9,7 @@
 // long as they need it and it does not. The share of a node is its floor, less what it
 // has lent, plus what it was lent.
 //
-// Nobody else takes part: there is no coordinator and no lease in a store, and what one
+// No third party is involved: there is no coordinator and no lease in a store, and what one
 // node does wrong, or does not hear, concerns its own floor. A node that is cut off has
 // its floor again when what it lent is over, and never more.
 //

@@ -57,7 +57,7 @@ func TestRemaindersAreSpread(t *testing.T) {
 	}
 }
 
-// Nobody gets more than it needs, nothing is left while somebody needs more, and each
+// No node gets more than it needs, nothing is left while a node needs more, and each
 // part is the exact proportion, rounded up or down.
 func TestDivide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -75,7 +75,7 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// Everybody has what it wants up to its floor; the limit is used if enough is wanted,
+// Each node has what it wants up to its floor; the limit is used if enough is wanted,
 // and never exceeded.
 func TestTargets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -176,7 +176,7 @@ func (n *network) start(i int, lent bool) {
 	m.account = account
 }
 
-// step lets a tenth of a second pass: each node uses what it may, and says so once a
+// step lets a tenth of a second pass: each node uses its share, and says so once a
 // second.
 func (n *network) step(tick int) {
 	n.now = n.now.Add(100 * time.Millisecond)
@@ -384,7 +384,7 @@ func two(t *testing.T, limit int64) (a, b *Account) {
 }
 
 // A borrower still uses what its lender wants back. It says so by its silence, and the
-// lender waits: with both using what they may, the limit holds.
+// lender waits: with both using their shares, the limit holds.
 func TestGivenBackWhenUnused(t *testing.T) {
 	a, b := two(t, 10)
 	now := mail.Instant(time.Hour)

@@ -264,7 +264,7 @@ func TestWatchersJoin(t *testing.T) {
 	never, _ := h.Watch(func(Connection) bool { return false }, 0, 0)
 	for range 2 {
 		if !h.Join(tap, mx) {
-			t.Error("nobody watches")
+			t.Error("no watcher is known")
 		}
 	}
 	say("sesame\r\n", "235 ok\r\n")
@@ -292,7 +292,7 @@ func TestWatchersJoin(t *testing.T) {
 	}
 	never.Close()
 	if later.Close(); h.Join(tap, mx) {
-		t.Error("somebody watches who has gone")
+		t.Error("a watcher that has gone is still known")
 	}
 }
 

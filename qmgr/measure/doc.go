@@ -34,6 +34,6 @@
 // the rule, the reason, and the end, which may be mail.Never. Orders must not be pushed out by
 // rests and lowerings, so they have a Table of their own (NewOrders), and its caller refuses further
 // ones at OrderLimit, for operators and for rules. Both kinds share the encodings and the
-// store. Nobody suspends the scope Resumed: its only record says that mail still has to be found
+// store. The scope Resumed cannot be suspended: its only record says that mail still has to be found
 // which a suspension that has ended kept waiting.
 package measure

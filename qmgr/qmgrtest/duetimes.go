@@ -8,7 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 )
 
-// A message that was put off is not tried before its time, unless somebody has ordered it since. Other reasons to look at mail before its
+// A message that was put off is not tried before its time, unless an operator has ordered it since. Other reasons to look at mail before its
 // time concern mail that waits for that reason: until a suspension ends, until a warm-up's next day, and, where sources are
 // chosen or our network was down, what could not be tried for lack of an address.
 

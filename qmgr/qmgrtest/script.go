@@ -336,7 +336,7 @@ func (s *script) operate(tb testing.TB, l *golden.Line) {
 }
 
 // heard brings what another node has learned of hosts of transport smtp now: that they work, or with fails=WAIT that they
-// fail, and are to be tried again after that time. With ago=TIME it was some time ago.
+// fail, and may be tried again after that time. With ago=TIME it was some time ago.
 func (s *script) heard(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	at := s.world.Now.Add(-l.Duration(tb, "ago", 0))
