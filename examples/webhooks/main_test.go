@@ -169,11 +169,10 @@ func TestRetries(t *testing.T) {
 	broken := newSite(t, 0, always(http.StatusInternalServerError))
 	unknown := newSite(t, 0, always(http.StatusNotFound))
 	elsewhere := newSite(t, 0, always(http.StatusFound))
-	down := httptest.NewServer(nil)
-	down.Close()
+	const down = "http://127.0.0.1:1" // no port that the server of another test may get
 	cfg, said := limits()
 	cfg.Qmgr.Backoff.BounceQueueLifetime = 4 * time.Second // a dead host is left alone for a second
-	in := event("recovers", recovers.urls("r", 3)) + event("broken", broken.urls("b", 1)) + event("down", []string{down.URL}) +
+	in := event("recovers", recovers.urls("r", 3)) + event("broken", broken.urls("b", 1)) + event("down", []string{down}) +
 		event("unknown", unknown.urls("u", 2)) + event("moved", elsewhere.urls("m", 1)) + event("nonsense", []string{"::"})
 	if err := run(t.Context(), t.TempDir(), cfg, strings.NewReader(in)); err != nil {
 		t.Fatal(err)
