@@ -6,56 +6,67 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// withoutAddresses returns the text of a reply without the addresses in it: what stands in angle brackets and has an @, and the
-// sender and the recipient of whom the reply is, if they are known. A client that chooses an address must not choose by
-// that what a reply seems to say, as with "client host"@example.com.
+// withoutAddresses returns the text of a reply with a mark in place of each address: of the sender and the recipient of whom the
+// reply is, if they are known, and of what stands in angle brackets and has an @. A client that chooses an address must
+// not choose by that what a reply seems to say, as with "client host"@example.com. All of them are looked for in the text
+// as it came: with one left out, the rest of another may not be found.
 func withoutAddresses(text string, of ...mail.Address) string {
-	text = withoutBrackets(text)
-	for _, a := range of {
-		if a.Domain() == "" {
-			continue
-		}
-		text = withoutWord(text, string(a))
-		text = withoutWord(text, unquoted(a.Local())+"@"+a.Domain()) // as Postfix writes it
-	}
-	return text
-}
-
-// withoutBrackets leaves out what stands in angle brackets and has an @.
-func withoutBrackets(text string) string {
 	if !strings.Contains(text, "@") {
 		return text
 	}
-	var b strings.Builder
-	for {
-		open := strings.IndexByte(text, '<')
-		if open < 0 {
-			break
+	within := make([]bool, len(text)) // an address
+	for _, a := range of {
+		if a.Domain() != "" {
+			mark(within, text, string(a))
+			mark(within, text, unquoted(a.Local())+"@"+a.Domain()) // as Postfix writes it
 		}
-		end := strings.IndexByte(text[open:], '>')
-		if end < 0 {
-			break
-		}
-		end += open
-		if b.WriteString(text[:open+1]); !strings.Contains(text[open:end], "@") {
-			b.WriteString(text[open+1 : end])
-		}
-		b.WriteByte('>')
-		text = text[end+1:]
 	}
-	b.WriteString(text)
+	markBrackets(within, text)
+	var b strings.Builder
+	for i := range len(text) {
+		switch {
+		case !within[i]:
+			b.WriteByte(text[i])
+		case i == 0 || !within[i-1]:
+			b.WriteByte(addressMark)
+		}
+	}
 	return b.String()
 }
 
-// withoutWord leaves out a word wherever it stands, in whatever case its ASCII letters are.
-func withoutWord(text, word string) string {
-	for from := 0; ; {
+// addressMark is what stands for an address. It separates words, and is none.
+const addressMark = '@'
+
+// mark marks a word wherever it stands, in whatever case its ASCII letters are.
+func mark(within []bool, text, word string) {
+	for from := 0; from < len(text); {
 		at := indexFold(text[from:], word)
 		if at < 0 {
-			return text
+			return
 		}
-		from += at
-		text = text[:from] + text[from+len(word):]
+		for i := from + at; i < from+at+len(word); i++ {
+			within[i] = true
+		}
+		from += at + 1
+	}
+}
+
+// markBrackets marks what stands in angle brackets and has an @.
+func markBrackets(within []bool, text string) {
+	for i := 0; i < len(text); i++ {
+		if text[i] != '<' || within[i] {
+			continue
+		}
+		end := i + 1
+		for end < len(text) && (text[end] != '>' || within[end]) {
+			end++
+		}
+		if end < len(text) && strings.Contains(text[i:end], "@") {
+			for j := i + 1; j < end; j++ {
+				within[j] = true
+			}
+		}
+		i = end
 	}
 }
 

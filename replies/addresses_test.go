@@ -12,13 +12,16 @@ func TestWithoutAddresses(t *testing.T) {
 		of         []mail.Address
 	}{
 		{"no address here", "no address here", nil},
-		{"<client host@p.test>: Recipient address rejected", "<>: Recipient address rejected", nil},
-		{"<me.test>: Helo command rejected", "<me.test>: Helo command rejected", nil},
-		{"a <x@y> b <z> c <q@r", "a <> b <z> c <q@r", nil},
-		{"a <b <client host@p.test> c", "a <> c", nil},
-		{"user CLIENT HOST@p.test unknown, Client Host@P.TEST", "user  unknown, ", []mail.Address{"\"client host\"@p.test"}},
-		{"user \"client host\"@p.test unknown", "user  unknown", []mail.Address{"", "\"client host\"@p.test"}},
-		{"your ip@x.test blocked", " blocked", []mail.Address{"\"your\\ ip\"@x.test"}},
+		{"<client host@p.test>: Recipient address rejected", "<@>: Recipient address rejected", nil},
+		{"<me.test>: Helo command rejected by a@b", "<me.test>: Helo command rejected by a@b", nil},
+		{"a <x@y> b <z> c <q@r", "a <@> b <z> c <q@r", nil},
+		{"a <b <client host@p.test> c", "a <@> c", nil},
+		{"user CLIENT HOST@p.test unknown, Client Host@P.TEST", "user @ unknown, @", []mail.Address{"\"client host\"@p.test"}},
+		{"user \"client host\"@p.test unknown", "user @ unknown", []mail.Address{"", "\"client host\"@p.test"}},
+		{"your ip@x.test blocked", "@ blocked", []mail.Address{"\"your\\ ip\"@x.test"}},
+		{"<a>client hosts@h0.test>: rejected", "<@>: rejected", []mail.Address{"s@h0.test", "\"a>client hosts\"@h0.test"}},
+		{"a>client hosts@h0.test rejected", "@ rejected", []mail.Address{"s@h0.test", "\"a>client hosts\"@h0.test"}},
+		{"client a@b.test host", "client @ host", []mail.Address{"a@b.test"}},
 	} {
 		if got := withoutAddresses(c.text, c.of...); got != c.want {
 			t.Errorf("%q without %q: %q, want %q", c.text, c.of, got, c.want)

@@ -62,7 +62,7 @@ type parties struct {
 // partiesMost and messagesMost are the numbers of names and of messages that a sighting knows at most.
 const (
 	partiesMost  = 16
-	messagesMost = 64
+	messagesMost = 256
 )
 
 // enough adds a party, and reports whether there are as many as a rule wants.
@@ -123,6 +123,9 @@ func (d *Demands) account(a account) *sighting {
 // count adds a reply, and reports whether there have been enough, and how often that was so before.
 func (s *sighting) count(m *mail.Measure, now mail.Instant) (before int, enough bool) {
 	if s.again(m) {
+		if s.known > 0 {
+			s.known = max(s.known, now.Add(m.Suspend), now.Add(m.Within)) // it is tried again and again
+		}
 		return 0, false
 	}
 	if s.times == 0 {
@@ -183,7 +186,14 @@ func (d *Demands) Counts() bool { return len(d.seen) > 0 }
 // Accepted is for a message that the destination has accepted for a recipient of a domain, so that it refuses neither everything
 // nor all mail to that domain.
 func (d *Demands) Accepted(domain string) {
-	d.seen = slices.DeleteFunc(d.seen, func(s sighting) bool { return s.inARow && (s.of != ofDomain || s.domain == domain) })
+	ends := func(s *sighting) bool { return s.inARow && (s.of != ofDomain || s.domain == domain) }
+	d.seen = slices.DeleteFunc(d.seen, func(s sighting) bool { return ends(&s) && len(s.messages) == 0 })
+	for i := range d.seen {
+		if s := &d.seen[i]; ends(s) {
+			s.known, s.taken = max(s.known, s.ends), 0 // the messages that were counted do not count again
+			s.restart()
+		}
+	}
 }
 
 // Forget drops replies that do not count any more, and returns when the next ones do not; Never if there are none.

@@ -289,3 +289,32 @@ func TestMessagesAreKnownAfterEnough(t *testing.T) {
 		t.Errorf("enough: %v, want %s", got, want)
 	}
 }
+
+// What is accepted begins the count anew, and with other messages.
+func TestMessagesAreKnownAfterAccepted(t *testing.T) {
+	m := mail.Measure{Rule: "r", Times: 2, Within: 10 * time.Minute, Recipients: 2, InARow: true, Suspend: time.Hour, SuspendFirst: 5 * time.Minute}
+	var d Demands
+	var got []Verdict
+	for i, id := range []mail.QueueID{1, 0, 1, 2, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4} {
+		if id == 0 {
+			d.Accepted("x")
+			continue
+		}
+		m.Refused = mail.Refused{Message: id, Recipient: fmt.Sprint(id)}
+		v, before := d.Count(&m, at(time.Duration(i)*time.Minute))
+		if got = append(got, v); before != 0 {
+			t.Errorf("reply %d: %d suspensions before", i, before)
+		}
+	}
+	if want := []Verdict{0, 0, 0, 0, 0, 0, EnoughForAll, 0, 0, 0, 0}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	// Messages that are tried again and again stay known.
+	d = Demands{}
+	for i := range 100 {
+		m.Refused = mail.Refused{Message: mail.QueueID(i%2 + 1), Recipient: fmt.Sprint(i % 2)}
+		if v, _ := d.Count(&m, at(time.Duration(i)*50*time.Minute)); v != NotEnough && i > 1 {
+			t.Fatalf("reply %d of two messages is enough", i)
+		}
+	}
+}
