@@ -155,8 +155,8 @@ func (s *Server) suspend(ctx context.Context, in *suspendInput) (*suspensionOutp
 	of := o.Value
 	if scope == measure.Destination {
 		k := measure.OrderKey(scope, o.Value)
-		if of = k.Transport; of == "" || k.Name == "" {
-			return nil, unprocessable("body.value", clip(o.Value), `a destination is a transport and a site, such as smtp:example.com, or "smtp:example.com from SOURCE"`)
+		if of = k.Transport; of == "" || k.Name == "" || strings.Contains(k.Name, " ") || k.Domain != "" && checkDomain(k.Domain) != nil {
+			return nil, unprocessable("body.value", clip(o.Value), `a destination is a transport and a site, such as smtp:example.com, "smtp:example.com from SOURCE" or "smtp:example.com to DOMAIN"`)
 		}
 	}
 	if (scope == measure.Transport || scope == measure.Destination) && (of == qmgr.TransportRetry || of == qmgr.TransportError) {

@@ -49,6 +49,7 @@ func TestBlockRules(t *testing.T) {
 		{mail.StageRcpt, "550 5.7.1 <ph.test>: Helo command rejected: Host not found", "mx.a.example", "blocked-address"},
 		{mail.StageMail, "550 5.7.606 Access denied, banned sending IP [192.0.2.1]", "a.mail.protection.outlook.com", "blocked-address"},
 		{mail.StageMail, "550 5.7.1 Your IP address is on our blacklist", "mx.a.example", "blocked-address"},
+		{mail.StageMail, "550 5.7.1 [192.0.2.1] The IP you're using to send mail is not authorized to send email directly to our servers, sending IP blocked", "mx.a.example", "blocked-address"},
 		{mail.StageMail, "550 5.7.25 192.0.2.1 does not have a PTR record", "mx.a.example", "blocked-address"},
 		{mail.StageData, "554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using zen.spamhaus.org", "mx.a.example", "blocked-address"},
 		// Not clear which of the two.

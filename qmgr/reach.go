@@ -78,6 +78,10 @@ func (q *Qmgr) reach(d *queue) (taken bool) {
 			q.conns.ApplyReset(s, d.reset, q.now)
 			d.reset = 0
 		}
+		if d.main != nil && !q.othersWork(d.main, d.avoided) { // since it was bound, other mail has found out
+			q.rejoin(d)
+			return taken
+		}
 		ask, ok := q.ask(d)
 		if !ok {
 			return taken

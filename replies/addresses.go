@@ -18,7 +18,13 @@ func withoutAddresses(text string, of ...mail.Address) string {
 	for _, a := range of {
 		if a.Domain() != "" {
 			mark(within, text, string(a))
-			mark(within, text, unquoted(a.Local())+"@"+a.Domain()) // as Postfix writes it
+			local := unquoted(a.Local())
+			mark(within, text, local+"@"+a.Domain()) // as Postfix writes it
+			if local != a.Local() {
+				mark(within, text, a.Local())
+				mark(within, text, `"`+local+`"`)
+				mark(within, text, local) // which is more than one word, or none that a receiver says
+			}
 		}
 	}
 	markBrackets(within, text)
@@ -51,22 +57,22 @@ func mark(within []bool, text, word string) {
 	}
 }
 
-// markBrackets marks what stands in angle brackets and has an @.
+// markBrackets marks what stands in angle brackets and has an @. Of several opening brackets, the last one counts.
 func markBrackets(within []bool, text string) {
-	for i := 0; i < len(text); i++ {
-		if text[i] != '<' || within[i] {
-			continue
-		}
-		end := i + 1
-		for end < len(text) && (text[end] != '>' || within[end]) {
-			end++
-		}
-		if end < len(text) && strings.Contains(text[i:end], "@") {
-			for j := i + 1; j < end; j++ {
-				within[j] = true
+	open := -1
+	for i := range len(text) {
+		switch {
+		case within[i]:
+		case text[i] == '<':
+			open = i
+		case text[i] == '>' && open >= 0:
+			if strings.Contains(text[open:i], "@") {
+				for j := open + 1; j < i; j++ {
+					within[j] = true
+				}
 			}
+			open = -1
 		}
-		i = end
 	}
 }
 

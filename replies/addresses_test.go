@@ -15,7 +15,10 @@ func TestWithoutAddresses(t *testing.T) {
 		{"<client host@p.test>: Recipient address rejected", "<@>: Recipient address rejected", nil},
 		{"<me.test>: Helo command rejected by a@b", "<me.test>: Helo command rejected by a@b", nil},
 		{"a <x@y> b <z> c <q@r", "a <@> b <z> c <q@r", nil},
-		{"a <b <client host@p.test> c", "a <@> c", nil},
+		{"a <b <client host@p.test> c", "a <b <@> c", nil},
+		{"score 7 < 9: Client host [192.0.2.1] blocked, contact <abuse@x.test>", "score 7 < 9: Client host [192.0.2.1] blocked, contact <@>", nil},
+		{"user \"client host\" of a@b rejected", "user @ of a@b rejected", []mail.Address{"\"client host\"@p.test"}},
+		{"a@b: policy of p.test", "a@b: policy of p.test", []mail.Address{"policy@p.test"}},
 		{"user CLIENT HOST@p.test unknown, Client Host@P.TEST", "user @ unknown, @", []mail.Address{"\"client host\"@p.test"}},
 		{"user \"client host\"@p.test unknown", "user @ unknown", []mail.Address{"", "\"client host\"@p.test"}},
 		{"your ip@x.test blocked", "@ blocked", []mail.Address{"\"your\\ ip\"@x.test"}},
@@ -38,7 +41,7 @@ func TestChosenWords(t *testing.T) {
 		"554 5.7.1 <client host@p.test>: Recipient address rejected: Access denied":       false,
 		"554 5.7.1 recipient client host@p.test rejected":                                 false,
 		"554 5.7.1 sender your client host@x.test rejected":                               false,
-		"554 5.7.1 <client host@p.test>: Client host rejected: cannot find your hostname": true,
+		"554 5.7.1 <client host@p.test>: Client host rejected: cannot find your hostname": false, // only his own mail is returned
 	} {
 		r := mail.DeliveryResult{Outcomes: []mail.Outcome{{Result: mail.Failed, Reply: *reply(t, "h[1]", text), Stage: mail.StageRcpt}}}
 		book.Delivered(&mail.Delivery{Transport: "smtp", Recipients: []mail.Recipient{{Address: "\"client host\"@p.test"}},
