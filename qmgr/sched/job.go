@@ -79,6 +79,7 @@ func (j *Job) list() {
 	}
 	l.label(j)
 	j.listed = true
+	j.blocking.tag = 0 // a job that has been listed before was looked at then, and not now
 	l.openIfPassed(j)
 	if l.current == nil || j.label < l.current.label {
 		l.setCurrent(j)
