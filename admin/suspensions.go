@@ -42,7 +42,7 @@ type SuspensionChange struct {
 // A Suspension is in force: no delivery starts for what it names.
 type Suspension struct {
 	ID     string     `json:"id" example:"3f2a90c1d4e5b607" doc:"It follows from scope and value."`
-	Scope  string     `json:"scope" enum:"site,domain,destination,transport,source,tenant,class" doc:"What value is: site: the nexthop of mail, or the MX hosts {a,b;c} that several domains share; domain: the domain of recipients; destination: what a transport has for a site, as TRANSPORT:SITE for all sources, or TRANSPORT:SITE from SOURCE; transport; source: an address that mail leaves from, by its name; tenant; class."`
+	Scope  string     `json:"scope" enum:"site,domain,destination,transport,source,tenant,class" doc:"What value is: site: the nexthop of mail, or the MX hosts {a,b;c} that several domains share; domain: the domain of recipients; destination: what a transport has for a site, as TRANSPORT:SITE, or TRANSPORT:SITE to DOMAIN for what goes to one domain there, and with from SOURCE behind it for one source; transport; source: an address that mail leaves from, by its name; tenant; class."`
 	Value  string     `json:"value"`
 	By     string     `json:"by" doc:"The operator, or the word rule and the name of a rule on replies."`
 	Rule   string     `json:"rule,omitempty" doc:"The rule on replies, [reply_rule.NAME], that has suspended it; absent if an operator has."`

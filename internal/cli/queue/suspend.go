@@ -23,7 +23,7 @@ func addScopes(cmd *cobra.Command) scopeFlags {
 	usage := map[measure.Scope]string{
 		measure.Site:        "a `site`: a nexthop, or the MX hosts {a,b;c} as \"queue destinations\" shows them",
 		measure.Domain:      "the `domain` of recipients, without its subdomains",
-		measure.Destination: "a `destination` TRANSPORT:SITE, or \"TRANSPORT:SITE from SOURCE\"",
+		measure.Destination: "a `destination` TRANSPORT:SITE, also with \"to DOMAIN\" and \"from SOURCE\" behind it",
 		measure.Transport:   "all that goes by a `transport`",
 		measure.Source:      "a `source`, whose mail then goes from the other sources of its pool",
 		measure.Tenant:      "the mail of a `tenant`",
