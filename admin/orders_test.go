@@ -21,7 +21,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-func (a api) order(verb string, o admin.Order) admin.Ordered {
+// order gives an order about messages: an admin.Order, or that of a verb with more parameters.
+func (a api) order(verb string, o any) admin.Ordered {
 	a.t.Helper()
 	body, err := json.Marshal(o)
 	if err != nil {

@@ -2,7 +2,6 @@ package admin_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,11 +54,7 @@ func someReadmission() admin.Readmission { return someRules{} }
 
 func (a api) requeue(o admin.RequeueOrder) admin.Ordered {
 	a.t.Helper()
-	body, err := json.Marshal(o)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return get[admin.Ordered](a, "POST", "/v1/messages/requeue", string(body))
+	return a.order("requeue", o)
 }
 
 // addressesOf returns the recipients of a message with their results, "" if there is no such message.

@@ -2,7 +2,6 @@ package admin_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,11 +28,7 @@ func parseRoute(text string) (string, error) {
 
 func (a api) reroute(o admin.RerouteOrder) admin.Ordered {
 	a.t.Helper()
-	body, err := json.Marshal(o)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return get[admin.Ordered](a, "POST", "/v1/messages/reroute", string(body))
+	return a.order("reroute", o)
 }
 
 // targets returns where the recipients of a message go, "-" for where the configuration says.

@@ -189,9 +189,6 @@ func (q *Qmgr) dialed(ev Dialed) {
 	defer q.unpin(d)
 	ready, surplus, f := q.conns.Dialed(ev.Conn, ev.Opened, q.now)
 	q.hangupAll(surplus)
-	if d.main != nil && ready == nil && !q.othersWork(d.main, d.avoided) {
-		q.rejoin(d)
-	}
 	q.connFeedback(d, f, l.attempt, ev.Opened.Reply)
 	q.measure(d, ev.Opened.Measure)
 	d.touch()

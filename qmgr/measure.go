@@ -87,13 +87,17 @@ func (q *Qmgr) accepts(d *queue, to []mail.Recipient, outcomes []mail.Outcome) {
 	if d = d.whole(); d.measures == nil || !d.measures.Counts() {
 		return
 	}
-	for i, o := range outcomes {
-		if o.Result == mail.Delivered && i < len(to) {
+	delivered := false
+	for i := range outcomes {
+		if outcomes[i].Result == mail.Delivered && i < len(to) {
 			d.measures.Accepted(idn.Key(to[i].Address.Domain()))
-			d.measures.refusals = nil
+			delivered = true
 		}
 	}
-	q.watchSightings(d)
+	if delivered {
+		d.measures.refusals = nil
+		q.watchSightings(d)
+	}
 }
 
 // restBy has a destination rest. A rest that would end earlier than the present one

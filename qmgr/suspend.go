@@ -165,14 +165,18 @@ func (q *Qmgr) tellSuspensions(all ...suspend.Notice) {
 		if n.Ended {
 			kind = NoteResumed
 		}
-		q.emit(Note{Kind: kind, Transport: n.Transport, Nexthop: n.Nexthop, Domain: n.Domain, Source: n.Source, At: n.Until, Text: n.Text})
+		q.tellSuspension(kind, n, Refusers{})
 	}
 }
 
 // tellRuleSuspension emits and counts a notice about a rule's.
 func (q *Qmgr) tellRuleSuspension(n suspend.Notice, of Refusers) {
 	q.counts.RuleSuspensions++
-	q.emit(Note{Kind: NoteSuspended, Transport: n.Transport, Nexthop: n.Nexthop, Domain: n.Domain, Source: n.Source, At: n.Until, Text: n.Text, Refusers: of})
+	q.tellSuspension(NoteSuspended, n, of)
+}
+
+func (q *Qmgr) tellSuspension(kind NoteKind, n suspend.Notice, of Refusers) {
+	q.emit(Note{Kind: kind, Transport: n.Transport, Nexthop: n.Nexthop, Domain: n.Domain, Source: n.Source, At: n.Until, Text: n.Text, Refusers: of})
 }
 
 // suspendedBy reports whether the mail that a reply refused is suspended already.

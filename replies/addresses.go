@@ -50,9 +50,7 @@ func mark(within []bool, text, word string) {
 		if at < 0 {
 			return
 		}
-		for i := from + at; i < from+at+len(word); i++ {
-			within[i] = true
-		}
+		fill(within[from+at:][:len(word)])
 		from += at + 1
 	}
 }
@@ -67,12 +65,16 @@ func markBrackets(within []bool, text string) {
 			open = i
 		case text[i] == '>' && open >= 0:
 			if strings.Contains(text[open:i], "@") {
-				for j := open + 1; j < i; j++ {
-					within[j] = true
-				}
+				fill(within[open+1 : i])
 			}
 			open = -1
 		}
+	}
+}
+
+func fill(all []bool) {
+	for i := range all {
+		all[i] = true
 	}
 }
 
